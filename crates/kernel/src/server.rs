@@ -92,7 +92,7 @@ pub struct Server {
 /// The name of the clock's socket in a run's folder.
 pub const CLOCK: &str = "clock";
 
-/// Returns the name of a disk's socket.
+/// Returns the name of the socket of the disk with this number in a run's folder.
 pub fn port_name(disk: usize) -> String {
     format!("disk{disk}")
 }
@@ -107,7 +107,8 @@ enum Source {
 }
 
 impl Server {
-    /// Makes a world with these disks, and their sockets in `folder`.
+    /// Makes the world of a guest with these disks, with the sockets of its clock and disks in
+    /// `folder`.
     ///
     /// # Errors
     /// The sockets can't be made.
@@ -145,7 +146,8 @@ impl Server {
         self.calendar.as_ref().map_or(0, Calendar::now)
     }
 
-    /// Serves the guest until it has sent its last frame, is gone, or is stopped.
+    /// Serves the guest's clock and disks until it has sent its last frame, is gone, or is stopped
+    /// by `control` or a limit. Returns how it ended.
     pub fn serve(
         &mut self,
         limits: Limits,
@@ -159,6 +161,8 @@ impl Server {
         }
     }
 
+    /// Serves messages of the guest, and moves virtual time to the next event while the guest
+    /// waits, until it ends. Fails if a connection is closed or a message is wrong.
     fn until_it_ends(
         &mut self,
         limits: Limits,
@@ -179,6 +183,7 @@ impl Server {
                 control.sim_ns.store(now, Relaxed);
             }
             let waits = self.calendar.as_ref().is_some_and(Calendar::waiting);
+            // Milliseconds to wait before the next event, if virtual time may not outrun wall time.
             let early = match &mut follower {
                 Some(follower) if waits => follower.early(self.next(), Instant::now()),
                 _ => None,
@@ -213,15 +218,16 @@ impl Server {
         }
     }
 
-    /// Returns the time of the next event.
+    /// Returns the virtual time in nanoseconds of the next event: a completion of a disk, or the
+    /// time that the guest wants to run at; 0 if there is none.
     fn next(&self) -> u64 {
         let wanted = self.calendar.as_ref().and_then(Calendar::request);
         let next = [self.next_completion(), wanted].into_iter().flatten().min();
         next.unwrap_or(0)
     }
 
-    /// Returns the source of the next message; the clock before the disks, since messages to the
-    /// clock were sent first.
+    /// Waits for a message for at most `wait_ms` milliseconds and returns its source, without
+    /// reading it; the clock before the disks, since messages to the clock were sent first.
     fn listen(&self, wait_ms: i64) -> io::Result<Source> {
         let clock = match &self.calendar {
             Some(calendar) => calendar.as_fd(),
@@ -240,6 +246,7 @@ impl Server {
         )
     }
 
+    /// Serves a message to the clock, or the guest's first connection to it.
     fn clock(&mut self) -> io::Result<()> {
         match &mut self.calendar {
             Some(calendar) => calendar.serve(),
@@ -250,6 +257,9 @@ impl Server {
         }
     }
 
+    /// Serves a message to the disk with index `i`, or the guest's first connection to it. Takes
+    /// the requests that a kick announces and lowers the guest's bound to their next completion,
+    /// before the kick is acknowledged.
     fn port(&mut self, i: usize) -> io::Result<()> {
         let port = &mut self.ports[i];
         let Some(connection) = &mut port.connection else {
@@ -271,7 +281,8 @@ impl Server {
         connection.answer()
     }
 
-    /// Returns the time of the next completion on a disk.
+    /// Returns the virtual time (ns) of the next completion on any disk; `None` if no request is in
+    /// flight.
     fn next_completion(&self) -> Option<u64> {
         let now = self.now();
         let completions = self
@@ -281,7 +292,9 @@ impl Server {
         completions.min()
     }
 
-    /// Moves virtual time to the next event, while the guest waits.
+    /// Moves virtual time to the next event, while the guest waits: to a completion of a disk, or
+    /// to the time at which the guest wants to run, which it then does, up to a bound that depends
+    /// on `pace`. Fails if there is no next event.
     fn step(&mut self, pace: Pace) -> io::Result<()> {
         let ends = self.next_completion();
         let Some(calendar) = &mut self.calendar else {
@@ -306,7 +319,8 @@ impl Server {
         }
     }
 
-    /// Completes what is due on all disks and interrupts the guest.
+    /// Completes the requests that are due at virtual time `now` (ns) on all disks and interrupts
+    /// the guest for each disk, serving its clock until it has taken the interrupt.
     fn end(&mut self, now: u64) -> io::Result<()> {
         let Self {
             calendar, ports, ..
@@ -347,6 +361,7 @@ struct Progress {
 }
 
 impl Progress {
+    /// Starts at virtual time 0 and the present wall time.
     fn new() -> Self {
         Self {
             to: 0,
@@ -355,7 +370,8 @@ impl Progress {
         }
     }
 
-    /// Records the guest's virtual time; returns true if it has moved.
+    /// Records the guest's virtual time `now` (ns) and the wall time; returns true if virtual time
+    /// has moved.
     fn to(&mut self, now: u64) -> bool {
         let later = now > self.to;
         if later {
@@ -385,14 +401,16 @@ struct Follower {
 }
 
 impl Follower {
+    /// Makes virtual time 0 correspond to the present wall time.
     fn new() -> Self {
         Self {
             zero: Instant::now(),
         }
     }
 
-    /// Returns the milliseconds of wall time to wait before the guest may reach virtual time `at`,
-    /// at most a tenth of a second, so that a wish to stop is noticed; `None`: no wait.
+    /// Returns the milliseconds of wall time to wait before the guest may reach virtual time `at`
+    /// (ns), at most a tenth of a second, so that a wish to stop is noticed; `None`: no wait. A
+    /// guest that lags far behind does not catch up.
     fn early(&mut self, at: u64, now: Instant) -> Option<i64> {
         let due = self.zero + Duration::from_nanos(at);
         if now > due + BEHIND {
@@ -403,7 +421,8 @@ impl Follower {
     }
 }
 
-/// Returns the index of the first descriptor that is readable within `wait_ms` milliseconds.
+/// Returns the index of the first descriptor that is readable within `wait_ms` milliseconds; `None`
+/// if none is.
 fn readable<'a>(
     fds: impl Iterator<Item = BorrowedFd<'a>>,
     wait_ms: i64,

@@ -94,6 +94,8 @@ pub fn shell(
 struct Raw(Option<Termios>);
 
 impl Raw {
+    /// Puts standard input into raw mode, so that each key is passed on at once; changes nothing if
+    /// it is no terminal.
     fn new() -> io::Result<Self> {
         let input = io::stdin();
         if !input.is_terminal() {
@@ -115,7 +117,8 @@ impl Drop for Raw {
     }
 }
 
-/// Copies standard input to the guest; Ctrl-] stops the guest through `escape`, if given.
+/// Copies standard input to the guest until it ends; then sends Ctrl-D until the guest is gone.
+/// Ctrl-] in the input stops the guest through `escape`, if given.
 fn copy_in(mut to: UnixStream, escape: Option<&Control>) {
     let mut bytes = [0; 1024];
     loop {
@@ -141,7 +144,8 @@ fn copy_in(mut to: UnixStream, escape: Option<&Control>) {
     }
 }
 
-/// Prints the guest's output until its end. Files and pipes get lines without carriage returns.
+/// Prints the guest's output until its end. Without `terminal`, for files and pipes, lines get no
+/// carriage returns.
 fn copy_out(mut from: UnixStream, terminal: bool) {
     let mut bytes = [0; 4096];
     // Reading fails or returns 0 once the other end is closed.

@@ -20,7 +20,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// A kernel with default settings and costs on.
+    /// Returns the kernel built under this name, with default settings and costs on.
     pub fn new(build: &str) -> Self {
         Self {
             build: build.to_owned(),
@@ -30,8 +30,8 @@ impl Kernel {
         }
     }
 
-    /// Returns it as it runs on a machine whose timer ticks `hz` times a second: in the build for
-    /// that.
+    /// Returns the kernel in the build whose timer ticks `hz` times a second, for a machine with
+    /// that timer.
     pub fn ticking(self, hz: u32) -> Self {
         Self {
             build: ticks::ticking(&self.build, hz),

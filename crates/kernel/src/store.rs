@@ -23,7 +23,8 @@ fn zeroes(bytes: &[u8]) -> bool {
 }
 
 impl Store {
-    /// Wraps a sparse file; its length is the capacity.
+    /// Wraps a sparse file, whose length is the disk's capacity, and notes the blocks in which it
+    /// has data.
     ///
     /// # Errors
     /// The file can't be read.
@@ -45,7 +46,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Returns start and end of the first stretch of data at or after `at`.
+    /// Returns start and end, in bytes, of the first stretch of data of the file at or after `at`;
+    /// `None` if there are only holes.
     fn data_from(&self, at: u64) -> io::Result<Option<(u64, u64)>> {
         use rustix::fs::{SeekFrom, seek};
         let from = match seek(&self.file, SeekFrom::Data(at)) {
@@ -56,10 +58,12 @@ impl Store {
         Ok(Some((from, seek(&self.file, SeekFrom::Hole(from))?)))
     }
 
+    /// Notes that the file may have data of a block.
     fn set(&mut self, block: u64) {
         self.present[(block / 64) as usize] |= 1 << (block % 64);
     }
 
+    /// Returns true if the file may have data of a block; otherwise the block is all zeroes.
     fn has(&self, block: u64) -> bool {
         self.present[(block / 64) as usize] >> (block % 64) & 1 != 0
     }
@@ -69,7 +73,8 @@ impl Store {
         self.capacity
     }
 
-    /// Splits a range of bytes at block boundaries: yields block numbers and ranges of the buffer.
+    /// Splits the range of `len` bytes from offset `at` of the disk at block boundaries: yields the
+    /// number of each block, and the range of the buffer that lies in it.
     fn pieces(at: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
         let end = at + len as u64;
         (at / BLOCK..end.div_ceil(BLOCK)).map(move |block| {
@@ -79,7 +84,7 @@ impl Store {
         })
     }
 
-    /// Reads bytes that lie inside the disk.
+    /// Reads bytes at offset `at` that lie inside the disk; blocks without data are zeroes.
     ///
     /// # Errors
     /// The file can't be read.
@@ -95,7 +100,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes bytes that lie inside the disk.
+    /// Writes bytes at offset `at` that lie inside the disk. Zeroes to a block without data are not
+    /// written, so that it takes no space.
     ///
     /// # Errors
     /// The file can't be written, for example because the host's disk is full.

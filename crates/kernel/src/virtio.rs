@@ -58,6 +58,7 @@ struct Head {
 impl Head {
     const BYTES: usize = 12;
 
+    /// Reads a message's header from its bytes: request, flags, and size of the body.
     fn of(bytes: [u8; Self::BYTES]) -> Self {
         let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         Self {
@@ -67,7 +68,7 @@ impl Head {
         }
     }
 
-    /// Assembles a message of header and body.
+    /// Assembles a message of header and body (vhost-user, version 1).
     fn message(request: u32, flags: VhostUserHeaderFlag, body: &[u8]) -> Vec<u8> {
         let flags = flags.bits() | 1;
         let mut bytes = Vec::with_capacity(Self::BYTES + body.len());
@@ -112,7 +113,7 @@ fn broken(what: impl Into<String>) -> io::Error {
     io::Error::other(what.into())
 }
 
-/// Reads a message's body as a `T`.
+/// Reads the head of a message's body as a `T`; fails if the body is shorter.
 fn body<T: ByteValued + Copy>(bytes: &[u8]) -> io::Result<T> {
     let size = size_of::<T>();
     let mut value = T::zeroed();
@@ -141,12 +142,14 @@ impl Connection {
         }
     }
 
-    /// Returns the ring and the guest's memory, once the guest has set them up.
+    /// Returns the ring of requests and the guest's memory; `None` until the guest has set them up.
     pub fn ring(&mut self) -> Option<(&mut Queue, &GuestMemoryMmap)> {
         let memory = self.memory.as_ref()?;
         Some((&mut self.queue, &memory.mapped))
     }
 
+    /// Reads one message of the guest's driver: its header, its body, and the file descriptors sent
+    /// with it. Fails if the guest has closed the connection.
     fn receive(&mut self) -> io::Result<(Head, Vec<u8>, Vec<OwnedFd>)> {
         use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
         let mut head = [0; Head::BYTES];
@@ -180,12 +183,14 @@ impl Connection {
         Ok((head, body, fds))
     }
 
+    /// Answers the guest's request with this body.
     fn reply(&mut self, request: u32, body: &[u8]) -> io::Result<()> {
         let message = Head::message(request, VhostUserHeaderFlag::REPLY, body);
         self.socket.write_all(&message)
     }
 
-    /// Serves the pending message.
+    /// Serves the pending message of the guest's driver. Returns what the caller has to do:
+    /// nothing, or to take the requests in the ring.
     ///
     /// # Errors
     /// The guest has gone, or sent an unknown message.
@@ -233,6 +238,8 @@ impl Connection {
         }
     }
 
+    /// Returns the answer to a read of the device's configuration space: the question, followed by
+    /// the bytes at the offset and of the size that it names. Bytes beyond the space are 0.
     fn config_of(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         let asked: VhostUserConfig = body(bytes)?;
         let (offset, size) = (asked.offset as usize, asked.size as usize);
@@ -242,7 +249,9 @@ impl Connection {
         Ok(answer)
     }
 
-    /// Serves a message that sets something.
+    /// Serves a message that sets something: protocol features, memory, the ring's size, position
+    /// and addresses, or the socket for calls (`fds`: descriptors sent with the message). Other
+    /// messages are ignored.
     fn set(&mut self, request: FrontendReq, bytes: &[u8], mut fds: Vec<OwnedFd>) -> io::Result<()> {
         match request {
             FrontendReq::SET_PROTOCOL_FEATURES => {
@@ -311,7 +320,7 @@ impl Connection {
         self.calls.as_ref().map(AsFd::as_fd)
     }
 
-    /// Takes the reply to a call.
+    /// Reads the guest's reply to a call, which says that it has taken the interrupt.
     ///
     /// # Errors
     /// The guest has gone.
@@ -332,7 +341,8 @@ impl AsFd for Connection {
     }
 }
 
-/// Returns the device's configuration space (virtio 1.2, 5.2.4).
+/// Returns the device's configuration space (virtio 1.2, 5.2.4) for a disk of `capacity` bytes:
+/// capacity in sectors, segments, block size and topology.
 fn config(capacity: u64) -> Vec<u8> {
     let mut c = vec![0; 64];
     c[..8].copy_from_slice(&(capacity / 512).to_le_bytes());
@@ -343,7 +353,8 @@ fn config(capacity: u64) -> Vec<u8> {
     c
 }
 
-/// Maps the guest's memory.
+/// Maps the guest's memory: the regions in the message's body, each with a file descriptor of
+/// `fds`.
 fn memory(bytes: &[u8], fds: Vec<OwnedFd>) -> io::Result<Memory> {
     let table: VhostUserMemory = body(bytes)?;
     let count = table.num_regions as usize;
@@ -366,6 +377,8 @@ fn memory(bytes: &[u8], fds: Vec<OwnedFd>) -> io::Result<Memory> {
 }
 
 impl Memory {
+    /// Returns the guest-physical address of an address in the guest's user space, in which the
+    /// ring's addresses are given; fails if it lies in no region.
     fn address(&self, user: u64) -> io::Result<GuestAddress> {
         let inside = |&&(from, len, _): &&(u64, u64, u64)| (from..from + len).contains(&user);
         let region = self.regions.iter().find(inside);

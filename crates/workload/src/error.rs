@@ -16,6 +16,8 @@ pub struct CommandError {
 }
 
 impl CommandError {
+    /// Builds the error for a part of a command line: its range of bytes, the problem, and the
+    /// input that would be accepted.
     pub(crate) fn new(
         span: Range<usize>,
         message: impl Into<String>,

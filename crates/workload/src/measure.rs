@@ -90,7 +90,7 @@ impl Default for Measure {
 
 impl Measure {
     /// Records a call that lasted from `began` to `ended`, in nanoseconds since the start, and
-    /// moved `bytes` of the `wanted` bytes.
+    /// moved `bytes` of the `wanted` bytes: its latency, its bytes, and whether it was short.
     pub fn note(&mut self, kind: Kind, (began, ended): (u64, u64), bytes: u64, wanted: u64) {
         // After a task has moved, another CPU's clock may lag behind by a quantum at most.
         let ns = ended.saturating_sub(began);
@@ -104,8 +104,8 @@ impl Measure {
         self.short += u64::from(bytes < wanted);
     }
 
-    /// Returns the metrics: counts, bytes, rates over the time from the first call to the last, and
-    /// latencies in microseconds of the kinds that occurred.
+    /// Returns the metrics of all calls so far: counts, bytes, rates over the time from the first
+    /// call to the last, and latencies in microseconds of the kinds that occurred.
     pub fn report(&self) -> Report {
         let mut metrics: Vec<(String, &'static str, f64)> = Vec::new();
         for (calls, name) in self.calls.iter().zip(["read", "write", "sync"]) {
@@ -149,7 +149,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Returns the number of events up to and at `now`.
+    /// Returns how many of these events occur up to and at time `now` (ns).
     pub fn until(&self, now: u64) -> u64 {
         let last = self.end.map_or(now, |end| now.min(end.saturating_sub(1)));
         match last.checked_sub(self.first) {
@@ -179,18 +179,21 @@ impl Default for Responses {
 }
 
 impl Responses {
-    /// Registers another task; returns its number.
+    /// Registers another task whose response times are measured; returns the number that the task
+    /// uses from then on.
     pub fn client(&mut self) -> usize {
         self.waiting.push(None);
         self.waiting.len() - 1
     }
 
-    /// Sets the events that a task responds to next.
+    /// Sets the events to which the task with number `client` responds next; `None`: it waits for
+    /// no events.
     pub fn await_response(&mut self, client: usize, events: Option<Events>) {
         self.waiting[client] = events;
     }
 
-    /// Records that the first `n` of `events` got their response at `now`.
+    /// Records the response times of the first `n` of `events`, which all got their response at
+    /// time `now` (ns), and how many were late.
     pub fn note(&mut self, events: &Events, n: u64, now: u64) {
         for nth in 0..n {
             let ns = now.saturating_sub(events.first + nth * events.interval);
@@ -199,8 +202,8 @@ impl Responses {
         }
     }
 
-    /// Returns the metrics of a run that ended at `now`; `None` if no task was to respond. Events
-    /// still waiting count as if they got their response at `now`.
+    /// Returns the metrics of response times of a run that ended at `now` (ns); `None` if no task
+    /// was to respond. Events still waiting count as if they got their response at `now`.
     pub fn report(&mut self, now: u64) -> Option<Report> {
         if self.waiting.is_empty() {
             return None;

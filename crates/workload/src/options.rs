@@ -70,8 +70,8 @@ impl Syntax {
         }
     }
 
-    /// Reads the options in order, up to the first mistake. A flag has an empty value; an operand
-    /// is the value of the option with the empty name.
+    /// Reads the options in the words after a program's name, in order and up to the first mistake.
+    /// A flag has an empty value; an operand is the value of the option with the empty name.
     pub fn read<'a>(&'static self, words: &'a [Word]) -> Options<'a> {
         Options {
             syntax: self,
@@ -81,6 +81,8 @@ impl Syntax {
         }
     }
 
+    /// Builds an error about an option at `span` of the line: fills option and word into the
+    /// placeholders of `sentence` and `accepted` (empty: the usage).
     fn complaint(
         &self,
         sentence: &str,
@@ -126,6 +128,8 @@ pub struct OptionValue<'a> {
 }
 
 impl OptionValue<'_> {
+    /// Builds an error about this option's value: fills option and value into the placeholders of
+    /// `sentence`.
     fn complaint(&self, sentence: &str, value: &str, accepted: &str) -> CommandError {
         let message = sentence
             .replace("{option}", self.written)
@@ -133,17 +137,17 @@ impl OptionValue<'_> {
         CommandError::new(self.span.clone(), message, accepted)
     }
 
-    /// Returns the error that this is no value of the option.
+    /// Returns the error that the text is no value of this option.
     pub fn wrong(&self) -> CommandError {
         self.complaint(self.syntax.wrong, self.text, self.syntax.usage)
     }
 
-    /// Returns an error with its own text.
+    /// Returns an error at the place of the value, with its own text and accepted input.
     pub fn error(&self, message: impl Into<String>, accepted: impl Into<String>) -> CommandError {
         CommandError::new(self.span.clone(), message, accepted)
     }
 
-    /// Returns the parsed value.
+    /// Returns the value that the caller has parsed from the text, or the option's error.
     ///
     /// # Errors
     /// `value` is `None`: the text could not be parsed.
@@ -151,7 +155,7 @@ impl OptionValue<'_> {
         value.ok_or_else(|| self.wrong())
     }
 
-    /// Parses a whole number.
+    /// Parses the value as a whole number in `range`.
     ///
     /// # Errors
     /// The text is no whole number, or is out of range.
@@ -169,7 +173,7 @@ impl OptionValue<'_> {
         })
     }
 
-    /// Parses a number with one of the suffixes.
+    /// Parses the value as a number with one of the suffixes, which scale it, in `range`.
     ///
     /// # Errors
     /// The text is no such number, or is out of range.
@@ -193,7 +197,8 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Reads the next option or operand.
+    /// Reads the next option with its value, or the next operand, according to the syntax's style;
+    /// `None` after the last word.
     fn find(&mut self) -> Option<Result<OptionValue<'a>, CommandError>> {
         if let Some((word, at)) = self.bundle.take() {
             return Some(self.bundled(word, at));
@@ -217,6 +222,7 @@ impl<'a> Options<'a> {
         })
     }
 
+    /// Returns a word that is no option as an operand, or the error if the program has no operands.
     fn operand(&self, found: Found<'a>) -> Result<OptionValue<'a>, CommandError> {
         match self.syntax.operand {
             "" => Ok(OptionValue {
@@ -232,7 +238,8 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Reads the one-letter option at offset `at` of a word.
+    /// Reads the one-letter option at offset `at` of a word such as `-kv` or `-d5`, and its value.
+    /// After a flag the rest of the word is kept for the next call.
     fn bundled(&mut self, word: &'a Word, at: usize) -> Result<OptionValue<'a>, CommandError> {
         let text = word.text.as_str();
         let letter = text[at..].chars().next().map_or(0, char::len_utf8);
@@ -251,7 +258,8 @@ impl<'a> Options<'a> {
         Ok(value)
     }
 
-    /// Looks up an option and takes its value.
+    /// Looks up an option as written and takes its value: attached to it, or the next word. A flag
+    /// has an empty value. Fails if the option is unknown, refused, or lacks its value.
     fn value(&mut self, found: Found<'a>) -> Result<OptionValue<'a>, CommandError> {
         let s = self.syntax;
         let flag = s.flags.iter().find(|name| **name == found.option);
@@ -291,6 +299,7 @@ impl<'a> Options<'a> {
         })
     }
 
+    /// Builds the error for an option that needs a value and has none.
     fn without_value(&self, found: &Found<'_>) -> CommandError {
         let (sentence, accepted) = self.syntax.no_value;
         self.syntax
@@ -298,7 +307,8 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Splits an option from its attached value: after `=`, or after the letter.
+/// Splits an option from a value attached to it: after `=` of a long option, after the letter of a
+/// short one. An option without an attached value is returned as it is.
 fn joined(found: Found<'_>) -> Found<'_> {
     let text = found.option;
     let letter = || text.char_indices().nth(2).map(|(at, _)| (&text[..at], at));
@@ -319,6 +329,7 @@ fn joined(found: Found<'_>) -> Found<'_> {
 impl<'a> Iterator for Options<'a> {
     type Item = Result<OptionValue<'a>, CommandError>;
 
+    /// Returns the next option or operand; after an error nothing more.
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
             return None;

@@ -44,7 +44,8 @@ pub trait Program: Task + Clone + PartialEq + Debug {
         None
     }
 
-    /// Parses its operands; `name` is the word before them.
+    /// Parses the operands of the program's command line; `name` is the word before them. By
+    /// default the program has no command line.
     ///
     /// # Errors
     /// The operands are refused, with their place in the line.
@@ -63,43 +64,44 @@ pub trait Program: Task + Clone + PartialEq + Debug {
         self.name()
     }
 
-    /// Returns the most processes that it has forked at a time.
+    /// Returns the most processes that the program has forked at a time.
     fn children(&self) -> u64 {
         0
     }
 
-    /// Returns the most files that it makes, without those in [`Self::existing_files`].
+    /// Returns the most files that the program makes, without those in [`Self::existing_files`].
     fn files(&self) -> u64 {
         0
     }
 
-    /// Returns the files that must exist before it starts.
+    /// Returns the files that must exist before the program starts.
     fn existing_files(&self) -> Vec<ExistingFile> {
         Vec::new()
     }
 
-    /// Returns the directories that must exist before it starts, parents first.
+    /// Returns the directories that must exist before the program starts, parents first.
     fn existing_directories(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns paths that must exist when it starts, or it fails; for programs that make none of
-    /// them.
+    /// Returns paths that must exist when the program starts, or it fails; for programs that make
+    /// none of them.
     fn needs(&self) -> &[String] {
         &[]
     }
 
-    /// Returns true if it ends only with the script.
+    /// Returns true if the program ends only with the script.
     fn endless(&self) -> bool {
         false
     }
 
-    /// Returns the CPUs that it is bound to, if any.
+    /// Returns the CPUs that the program is bound to, if any.
     fn cpus(&self) -> Option<Cpus> {
         None
     }
 
-    /// Returns the program with bursts of `factor` times the memory; `None` if it makes no bursts.
+    /// Returns the program with bursts of `factor` times the memory; `None` if the program makes no
+    /// bursts.
     fn with_bursts(&self, factor: f64) -> Option<Self> {
         let _ = factor;
         None
@@ -111,13 +113,13 @@ pub trait Program: Task + Clone + PartialEq + Debug {
         None
     }
 
-    /// Adds the state that its processes share to the session of a new run.
+    /// Adds the state that the program's processes share to the session of a new run.
     fn prepare(&self, session: &mut Session) {
         let _ = session;
     }
 }
 
-/// Scales `bytes` by `factor`, in whole blocks and at least one.
+/// Returns `bytes` times `factor`, rounded to whole blocks of `block` bytes and at least one.
 pub(crate) fn scaled(bytes: u64, factor: f64, block: u64) -> u64 {
     let blocks = (bytes as f64 * factor / block as f64).round() as u64;
     blocks.max(1) * block

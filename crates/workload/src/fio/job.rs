@@ -81,7 +81,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// Returns the file of the job's process `nth`.
+    /// Returns the path of the file that the job's process number `nth` reads or writes, as fio
+    /// names it.
     pub(crate) fn path(&self, nth: u32) -> String {
         let name = match &self.filename {
             Some(name) => name.clone(),
@@ -100,7 +101,7 @@ impl Job {
 
     /// Returns the advice that the job gives on each file it opens, as fio's `td_io_open_file`
     /// does: by default random for randread, randwrite and randrw, sequential for read, write and
-    /// rw, also with direct I/O.
+    /// rw, also with direct I/O. `None`: the job gives no advice.
     pub(super) fn advice(&self) -> Option<Advice> {
         match self.hint {
             Hint::None => None,
@@ -110,7 +111,7 @@ impl Job {
         }
     }
 
-    /// Returns a job with this name and default values.
+    /// Returns a job with this name and fio's default values, before its keys are read.
     pub(super) fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -140,7 +141,8 @@ impl Job {
         }
     }
 
-    /// Returns the alignment of offsets in bytes.
+    /// Returns the alignment of random offsets in bytes: the block size, the smaller one if reads
+    /// and writes are mixed.
     pub(super) fn step(&self) -> u64 {
         match self.reads {
             100 => self.bs[0],
@@ -149,7 +151,7 @@ impl Job {
         }
     }
 
-    /// Returns the number of blocks of the job's file, at least one.
+    /// Returns the number of blocks at which a request of the job may start, at least one.
     pub(super) fn blocks(&self) -> u64 {
         (self.region / self.step()).max(1)
     }

@@ -38,7 +38,8 @@ pub struct Jobs {
     pub text: String,
 }
 
-/// Reads a job file.
+/// Reads the text of a fio job file: its jobs in order, each with the keys of the global sections
+/// before it, and notes on keys without an effect.
 ///
 /// # Errors
 /// The file is one that fio would refuse, has an unsupported key, or a job that can't be run here.
@@ -55,6 +56,7 @@ pub fn parse(text: &str) -> Result<Jobs, FioError> {
             continue;
         }
         let from = start + raw.len() - raw.trim_start().len();
+        // The line's range of bytes in the file, for errors.
         let span = from..from + line.len();
         let mut setting = Setting {
             key: line.to_owned(),

@@ -118,13 +118,14 @@ const KEYS: &[Key] = &[
 /// The old name of `runtime`, which error messages do not offer.
 const OLDER: (&str, &str) = ("timeout", "runtime");
 
-/// Returns the key with this name.
+/// Returns the supported key with this name, alternative name or older name; `None` if there is
+/// none.
 fn key(name: &str) -> Option<&'static Key> {
     let name = if name == OLDER.0 { OLDER.1 } else { name };
     KEYS.iter().find(|Key(a, b, _)| *a == name || *b == name)
 }
 
-/// Lists the accepted keys for an error message.
+/// Lists the accepted keys, with their alternative names, for an error message.
 fn accepted_keys() -> String {
     let named = KEYS.iter().map(|Key(name, other, _)| match *other {
         "" => (*name).to_owned(),
@@ -133,8 +134,9 @@ fn accepted_keys() -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
-/// Makes a job from its section, with a note if one is needed. Keys without an effect are added to
-/// `indifferent`.
+/// Makes a job from its section: `head` is the line with its name, `settings` the keys of it and of
+/// the global sections. Returns the job, and a note for readers of the results if one is needed.
+/// Keys without an effect are added to `indifferent`.
 pub(super) fn job(
     head: &Setting,
     settings: &[Setting],
@@ -164,6 +166,7 @@ pub(super) fn job(
     given.finish(head)
 }
 
+/// Applies `rw=`: whether the job reads, writes or does both, at random or sequential offsets.
 fn direction(given: &mut Given, s: &Setting) -> Result<(), FioError> {
     let job = &mut given.job;
     (job.reads, job.random, given.mixed) = match s.text()? {
@@ -183,6 +186,7 @@ fn direction(given: &mut Given, s: &Setting) -> Result<(), FioError> {
     Ok(())
 }
 
+/// Parses `fadvise_hint=`, the advice that a job gives on its file.
 fn hint(s: &Setting) -> Result<Hint, FioError> {
     Ok(match s.text()? {
         "0" | "none" => Hint::None,
@@ -198,6 +202,7 @@ fn hint(s: &Setting) -> Result<Hint, FioError> {
     })
 }
 
+/// Parses `filename=`: one name; fio's list of several files is refused.
 fn one_file(s: &Setting) -> Result<String, FioError> {
     let text = s.text()?;
     if text.contains(':') {
@@ -206,6 +211,7 @@ fn one_file(s: &Setting) -> Result<String, FioError> {
     Ok(text.to_owned())
 }
 
+/// Parses `ioengine=`: one of the synchronous or asynchronous engines.
 fn known_engine(s: &Setting) -> Result<String, FioError> {
     let engine = s.text()?;
     if !SYNC_ENGINES.contains(&engine) && !ASYNC_ENGINES.contains(&engine) {
@@ -217,6 +223,7 @@ fn known_engine(s: &Setting) -> Result<String, FioError> {
     Ok(engine.to_owned())
 }
 
+/// Parses `random_distribution=`: uniform, Zipf with its exponent, or Pareto with its parameter.
 fn distribution(s: &Setting) -> Result<Distribution, FioError> {
     let text = s.text()?;
     let bad = || {
@@ -238,12 +245,15 @@ fn distribution(s: &Setting) -> Result<Distribution, FioError> {
 }
 
 impl Given {
-    /// Completes the job, if its keys are consistent.
+    /// Completes the job with the values that depend on several keys, and checks that they are
+    /// consistent. Returns the job, and a note if `iodepth` has no effect; errors point at `head`,
+    /// the section's name.
     fn finish(self, head: &Setting) -> Result<(Job, Option<String>), FioError> {
         let mut job = self.job;
         if self.mixed {
             job.reads = self.mix;
         }
+        // `region`: bytes of the file; `total`: bytes to move.
         let Some(region) = self.filesize.or(self.size) else {
             return Err(head.error("the job has no size", "size= or filesize= in its section"));
         };

@@ -53,6 +53,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
+    /// Builds an error about this line, with the key before the message.
     pub fn error(&self, message: impl Into<String>, accepted: impl Into<String>) -> FioError {
         FioError {
             span: self.span.clone(),
@@ -62,6 +63,7 @@ impl Setting {
         }
     }
 
+    /// Returns the value as text; fails if it is missing or empty.
     pub fn text(&self) -> Result<&str, FioError> {
         match self.value.as_deref() {
             Some(text) if !text.is_empty() => Ok(text),
@@ -78,6 +80,7 @@ impl Setting {
         }
     }
 
+    /// Parses a whole number in `range`, with fio's suffixes (k, m, g, … are powers of 1024).
     pub fn number(&self, range: std::ops::RangeInclusive<u64>) -> Result<u64, FioError> {
         let text = self.text()?;
         let (min, max) = (*range.start(), *range.end());
@@ -90,7 +93,8 @@ impl Setting {
         })
     }
 
-    /// Parses one number, or one for reads and one for writes.
+    /// Parses one number in `range`, or one for reads and one for writes (a third for trims is
+    /// ignored). Returns the values for reads and for writes.
     pub fn pair(&self, range: &std::ops::RangeInclusive<u64>) -> Result<[u64; 2], FioError> {
         let text = self.text()?;
         let parts: Vec<&str> = text.split(',').collect();
@@ -113,7 +117,7 @@ impl Setting {
         }
     }
 
-    /// Parses a time in nanoseconds; a number without a suffix counts `unit` nanoseconds.
+    /// Parses a time and returns nanoseconds; a number without a suffix counts `unit` nanoseconds.
     pub fn time(&self, unit: u64) -> Result<u64, FioError> {
         let text = self.text()?;
         let ns = match units::whole(text) {
@@ -129,7 +133,8 @@ impl Setting {
     }
 }
 
-/// Parses a number with fio's suffixes; case and a final `b` are ignored.
+/// Parses a whole number with fio's suffixes; case and a final `b` are ignored. `None` if the text
+/// is none.
 pub(super) fn scaled(text: &str) -> Option<u64> {
     let text = text.to_ascii_lowercase();
     units::scaled(text.strip_suffix('b').unwrap_or(&text), SIZES)

@@ -51,8 +51,11 @@ pub(super) struct Request {
 }
 
 impl Progress {
+    /// Starts the requests of the job's process number `nth`. Its random numbers are seeded from
+    /// the job's name and that number, so that they are the same in every run.
     pub(super) fn new(job: &Job, nth: u32) -> Self {
         let blocks = job.blocks();
+        // FNV-1a of the name.
         let name = job.name.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
             (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
         });
@@ -80,6 +83,9 @@ impl Progress {
         }
     }
 
+    /// Returns the process's next request at time `now` (ns); `None`: the job has moved all its
+    /// bytes or its time is over. The request says when it may be issued at the earliest, because
+    /// of a rate limit, and which sync follows it.
     pub(super) fn next(&mut self, job: &Job, now: u64) -> Option<Request> {
         let started = *self.started.get_or_insert(now);
         let limit = job.runtime_ns.saturating_add(job.ramp_ns);
@@ -124,6 +130,8 @@ impl Progress {
         })
     }
 
+    /// Returns the offset in bytes of the next request of `len` bytes: sequential, drawn from the
+    /// distribution, or the next of a random order that hits every block once in a pass.
     fn offset(&mut self, job: &Job, len: u64) -> u64 {
         let block = match &self.ranks {
             Ranks::Sequential => {
@@ -162,6 +170,9 @@ pub struct Worker {
 impl Task for Worker {
     const NAME: &'static str = "fio";
 
+    /// Opens the process's file, issues requests together with the process's other workers until
+    /// the job ends, and closes the file. The last worker to end calls fsync if the job has
+    /// `end_fsync`. Latencies are noted in the session, so the report is empty.
     async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
         let job = &*self.job;
         if job.delay_ns > 0 {
@@ -192,6 +203,7 @@ impl Task for Worker {
 impl Program for Worker {
     const METRICS: &'static [Metric] = CALLS;
 
+    /// Adds the progress that all workers of a process share to the session.
     fn prepare(&self, session: &mut Session) {
         let progress = || Mutex::new(Progress::new(&self.job, self.nth));
         session.share(self.process, progress);
@@ -206,16 +218,21 @@ impl Worker {
         Self { job, nth, process }
     }
 
+    /// Returns the progress that the workers of this process share.
     fn progress<'a>(&self, session: &'a Session) -> &'a Mutex<Progress> {
         session.shared(self.process)
     }
 
+    /// Issues requests on the open file until the process's job ends: gives the job's advice, waits
+    /// for the rate limit, reads or writes, syncs, and pauses (`thinktime`). Latencies are noted
+    /// after the ramp time.
     async fn requests<H: Host>(&self, host: &H, session: &Session, fd: Fd) -> HostResult<()> {
         let (job, progress) = (&*self.job, self.progress(session));
         if let Some(advice) = job.advice() {
             host.fadvise(fd, advice).await?;
         }
         let mut buffer = host.buffer(job.bs[0].max(job.bs[1]));
+        // False in the ramp time, whose calls are not measured.
         let measured = |began: u64| {
             let started = lock(progress).started.unwrap_or(0);
             began - started >= job.ramp_ns

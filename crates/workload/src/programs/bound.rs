@@ -35,6 +35,8 @@ macro_rules! binds {
         impl<P: Program> Task for $binder<P> {
             const NAME: &'static str = $name;
 
+            /// Binds the calling task to the CPUs, runs the program in the same task, and restores
+            /// the binding from before.
             async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
                 let Bound { cpus, command } = &self.0;
                 let before = host.bind(*cpus).await?;
@@ -48,6 +50,8 @@ macro_rules! binds {
         impl<P: Program> Program for $binder<P> {
             const USAGE: &'static str = $usage;
 
+            /// Parses the CPUs in the first operands and then the program with its own operands.
+            /// Fails if either is missing, or the program binds to CPUs itself.
             fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
                 let missing = |what: &str| {
                     let end = operands.last().unwrap_or(name).span.end;
@@ -122,7 +126,8 @@ binds!(Numactl, "numactl", NUMACTL, of_node);
 /// The CPUs given by the first operands, and the operands after them; `None` if no CPUs are given.
 type First<'a> = Option<Result<(Cpus, &'a [Word]), CommandError>>;
 
-/// Parses `-c 0,2-3`.
+/// Parses `-c 0,2-3` of taskset. Returns the CPUs and the operands after them; `None` if no CPUs
+/// are given.
 fn of_list(operands: &[Word]) -> First<'_> {
     let [c, list, rest @ ..] = operands else {
         return None;
@@ -137,7 +142,8 @@ fn of_list(operands: &[Word]) -> First<'_> {
     Some(mask.map(|mask| (Cpus::Mask(mask), rest)))
 }
 
-/// Parses `--cpunodebind=1`.
+/// Parses `--cpunodebind=1` of numactl. Returns the node's CPUs and the operands after them; `None`
+/// if there are no operands.
 fn of_node(operands: &[Word]) -> First<'_> {
     let (bind, rest) = operands.split_first()?;
     let mut names = ["--cpunodebind=", "-N"].into_iter();
@@ -149,7 +155,8 @@ fn of_node(operands: &[Word]) -> First<'_> {
     Some(node.map(|node| (Cpus::OfNode(node), rest)))
 }
 
-/// Parses a list such as `0,2-3` into bits.
+/// Parses a list such as `0,2-3` into a bit for each CPU from 0 to 63; `None` if the text is no
+/// such list.
 fn cpu_list(text: &str) -> Option<u64> {
     let cpu = |t: &str| t.parse::<u32>().ok().filter(|n| *n < 64);
     text.split(',').try_fold(0, |mask, part| {

@@ -74,6 +74,7 @@ pub enum Arrival {
 }
 
 impl Arrival {
+    /// Returns the arrival process with this name of `-A`.
     fn named(name: &str) -> Option<Self> {
         match name {
             "periodic" => Some(Self::Periodic),
@@ -112,6 +113,9 @@ pub struct Burst {
 impl Task for Burst {
     const NAME: &'static str = "burst";
 
+    /// Takes kernel pages in bursts until the number of bursts is reached, frees them when they are
+    /// due, and reports the time of each allocation, failures, and how often the task woke kswapd
+    /// or entered direct reclaim.
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let before = host.usage()?;
         let mut run = Run {
@@ -175,6 +179,8 @@ impl Task for Burst {
 impl Program for Burst {
     const USAGE: &'static str = USAGE;
 
+    /// Parses the options of `burst`; a burst's size is rounded up to whole blocks of its order.
+    /// Fails without a size.
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         let mut b = Self {
             bytes: 0,
@@ -217,6 +223,7 @@ impl Program for Burst {
         self.repeats.is_none()
     }
 
+    /// Returns the program with bursts of `factor` times the memory, in whole blocks.
     fn with_bursts(&self, factor: f64) -> Option<Self> {
         Some(Self {
             bytes: scaled(self.bytes, factor, PAGE << self.order),
@@ -238,15 +245,15 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Returns a random time with this mean, exponentially distributed.
+    /// Returns a random time with this mean in nanoseconds, exponentially distributed.
     fn chance(&mut self, mean: u64) -> u64 {
         // Uniform from 2^-53 to 1.
         let u = (self.random.below(1 << 53) + 1) as f64 / (1u64 << 53) as f64;
         (-libm::log(u) * mean as f64) as u64
     }
 
-    /// Waits until `until` and frees pages when they are due; with `u64::MAX` waits only until no
-    /// pages are held.
+    /// Waits until time `until` (ns), and frees held pages when they are due; with `u64::MAX` waits
+    /// only until no pages are held.
     async fn wait_until<H: Host>(&mut self, host: &H, until: u64) -> HostResult<()> {
         while let Some(&(due, _)) = self.held.front().filter(|h| h.0 <= until) {
             sleep_until(host, due).await;
@@ -261,6 +268,9 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Takes the pages of one burst, block by block at the given rate, and measures each
+    /// allocation. The pages are then held until their time is over. A failed allocation is counted
+    /// if requests are atomic or of several pages; otherwise it is out of memory.
     async fn burst<H: Host>(&mut self, host: &H) -> HostResult<()> {
         let b = self.of;
         let block = PAGE << b.order;
@@ -287,6 +297,7 @@ impl Run<'_> {
     }
 }
 
+/// Sleeps until `time` (ns since the run's start); returns at once if it has passed.
 async fn sleep_until<H: Host>(host: &H, time: u64) {
     let now = host.now();
     if now < time {

@@ -45,6 +45,7 @@ pub struct DdReport {
 }
 
 impl From<DdReport> for Report {
+    /// Converts dd's statistics to the metrics of a report.
     fn from(dd: DdReport) -> Self {
         let metric = |name: &str, unit, value: u64| (name.to_owned(), unit, value as f64);
         Self {
@@ -105,7 +106,8 @@ impl Program for Dd {
 }
 
 impl Dd {
-    /// Copies until the input or `count=` ends. After an error both files are closed.
+    /// Opens both files, copies until the input or `count=` ends, syncs and closes. Returns dd's
+    /// statistics. After an error both files are closed, and the first error is returned.
     async fn transfer<H: Host>(&self, host: &H) -> HostResult<DdReport> {
         let input = host.open(&self.input, self.input_flags).await?;
         let output = match self.open_output(host).await {
@@ -136,11 +138,13 @@ impl Dd {
         Ok(report)
     }
 
-    /// Returns the offset of the first write, in bytes.
+    /// Returns the offset of the first write in bytes (`seek=`).
     fn seek_offset(&self) -> u64 {
         self.seek.length(self.obs).unwrap_or(i64::MAX as u64)
     }
 
+    /// Opens the output file; if `seek=` skips whole records of it, cuts it there unless
+    /// `conv=notrunc` is given.
     async fn open_output<H: Host>(&self, host: &H) -> HostResult<Fd> {
         let fd = host.open(&self.output, self.output_flags).await?;
         if self.seek.records == 0 || self.notrunc {
@@ -157,6 +161,9 @@ impl Dd {
         }
     }
 
+    /// Copies records from the open input to the writer: skips and seeks first, then reads record
+    /// by record up to `count=`. With `bs=` each is written as it was read; otherwise they are
+    /// gathered into output records. Counts records in `report`.
     async fn copy<H: Host>(
         &self,
         host: &H,
@@ -178,9 +185,11 @@ impl Dd {
         let mut record = host.buffer(self.ibs);
         let mut spare = None;
         let mut gathered: Option<H::Buf> = None;
+        // Bytes in `gathered`, of an output record that is not full yet.
         let mut held = 0;
         let mut outcome = Ok(());
         loop {
+            // Input records read so far.
             let done = report.full_in + report.partial_in;
             let len = match self.count {
                 Some(count) if done < count.records => self.ibs,
@@ -229,8 +238,9 @@ impl Dd {
         outcome
     }
 
-    /// Reads one record of at most `len` bytes: with one call, or with `fullblock` with as many as
-    /// needed.
+    /// Reads one record of at most `len` bytes into `record`: with one call, or with
+    /// `iflag=fullblock` with as many as needed (`spare` is a buffer for the further parts).
+    /// Returns the number of bytes, 0 at the end.
     async fn read<H: Host>(
         &self,
         host: &H,
@@ -272,7 +282,8 @@ struct Writer<'a, H: Host> {
 }
 
 impl<H: Host> Writer<'_, H> {
-    /// Writes one record, with one call if the host writes it whole.
+    /// Writes the first `len` bytes of `record` as one output record, with one call if the host
+    /// writes it whole, and counts it as full or partial in `report`.
     async fn write(&mut self, record: &H::Buf, len: u64, report: &mut DdReport) -> HostResult<()> {
         if self.flags.direct && len < self.dd.obs {
             self.leave_direct().await?;
@@ -295,7 +306,8 @@ impl<H: Host> Writer<'_, H> {
         Ok(())
     }
 
-    /// Calls write(2) once; an error if nothing is written.
+    /// Calls write(2) once and returns the number of bytes written; nothing written is an error
+    /// (ENOSPC).
     async fn call(&mut self, buf: &H::Buf, len: u64, report: &mut DdReport) -> HostResult<u64> {
         let written = self.host.write(self.fd, buf, len).await?.min(len);
         if written == 0 {
@@ -306,8 +318,8 @@ impl<H: Host> Writer<'_, H> {
         Ok(written)
     }
 
-    /// Leaves direct I/O, which cannot write a short record; dd writes it through the cache and
-    /// syncs it.
+    /// Opens the output again without direct I/O, which cannot write a short record; dd writes it
+    /// through the cache and syncs it at the end.
     async fn leave_direct(&mut self) -> HostResult<()> {
         let flags = OpenFlags {
             create: false,
@@ -327,6 +339,8 @@ impl<H: Host> Writer<'_, H> {
         Ok(())
     }
 
+    /// Syncs the output at the end as `conv=fdatasync` and `conv=fsync` ask for; fsync takes the
+    /// place of fdatasync where the host does not have the latter.
     async fn sync(&mut self) -> HostResult<()> {
         if self.dd.fdatasync {
             match self.host.sync(self.fd, true).await {

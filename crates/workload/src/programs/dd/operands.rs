@@ -18,11 +18,13 @@ pub struct Extent {
 }
 
 impl Extent {
+    /// Returns true if the length is 0.
     pub(super) fn is_empty(self) -> bool {
         self == Self::default()
     }
 
-    /// Returns the length in bytes; `None` if it exceeds a file offset.
+    /// Returns the length in bytes, with records of `record` bytes; `None` if it exceeds a file
+    /// offset.
     pub(super) fn length(self, record: u64) -> Option<u64> {
         let length = self.records.checked_mul(record)?.checked_add(self.bytes)?;
         i64::try_from(length).ok().map(|_| length)
@@ -88,6 +90,8 @@ struct Number {
 }
 
 impl Number {
+    /// Converts the number to a length in whole records of `record` bytes and further bytes. The
+    /// number counts bytes if `in_bytes` says so or it ended in `B`, else records.
     fn extent(&self, in_bytes: bool, record: u64) -> Extent {
         if in_bytes || self.in_bytes {
             Extent {
@@ -110,6 +114,7 @@ struct OperandValue<'a> {
 }
 
 impl<'a> OperandValue<'a> {
+    /// Returns the value's text.
     fn text(&self) -> &'a str {
         &self.word.text[self.at..]
     }
@@ -119,10 +124,12 @@ impl<'a> OperandValue<'a> {
         self.word.source(self.at + range.start..self.at + range.end)
     }
 
+    /// Builds an error at the place of the value.
     fn error(&self, message: String, accepted: &str) -> CommandError {
         CommandError::new(self.span(0..self.text().len()), message, accepted)
     }
 
+    /// Returns the value as a file name, which may not be empty.
     fn path(&self) -> Result<String, CommandError> {
         if self.text().is_empty() {
             return Err(self.error("an empty file name".to_owned(), "the name of a file"));
@@ -130,7 +137,7 @@ impl<'a> OperandValue<'a> {
         Ok(self.text().to_owned())
     }
 
-    /// Returns comma-separated symbols with their places.
+    /// Returns the value's comma-separated symbols with their places in the line.
     fn symbols(&self) -> impl Iterator<Item = (&'a str, Range<usize>)> {
         let mut at = 0;
         self.text().split(',').map(move |symbol| {
@@ -140,6 +147,8 @@ impl<'a> OperandValue<'a> {
         })
     }
 
+    /// Parses the value as dd's numbers: a product of terms joined with `x`, each with an optional
+    /// suffix. Fails on other texts, on numbers of 2^63 or more, and on a leading `0x`.
     fn number(&self) -> Result<Number, CommandError> {
         let text = self.text();
         let whole = self.span(0..text.len());
@@ -187,6 +196,7 @@ impl<'a> OperandValue<'a> {
         })
     }
 
+    /// Parses the value as the size of a record, 1 to [`MAX_RECORD`] bytes.
     fn record(&self) -> Result<u64, CommandError> {
         let value = self.number()?.value;
         if !(1..=MAX_RECORD).contains(&value) {
@@ -197,8 +207,9 @@ impl<'a> OperandValue<'a> {
     }
 }
 
-/// Returns a suffix's factor (`None` if it exceeds 64 bits), and whether it ends in `B`; `None` for
-/// an unknown suffix.
+/// Returns the factor of a number's suffix (`None` if it exceeds 64 bits), and true if the suffix
+/// ends in `B`, so that the number counts bytes where it could count records; `None` for an unknown
+/// suffix.
 fn suffix_value(suffix: &str) -> Option<(Option<u64>, bool)> {
     let in_bytes = suffix.ends_with('B');
     let simple = |unit| Some((Some(unit), in_bytes));
@@ -230,7 +241,7 @@ fn suffix_value(suffix: &str) -> Option<(Option<u64>, bool)> {
     Some((base.checked_pow(power), in_bytes))
 }
 
-/// Parses dd's operands.
+/// Parses dd's operands (`if=`, `of=`, `bs=`, …) into a program; `name` is the word `dd`.
 ///
 /// # Errors
 /// An operand is one that GNU dd would refuse or that the module documentation excludes.
@@ -268,6 +279,7 @@ struct Given {
 }
 
 impl Given {
+    /// Starts with the values of a dd without operands: records of 512 bytes, gathered.
     fn new() -> Self {
         Self {
             input: None,
@@ -306,7 +318,8 @@ impl Given {
         }
     }
 
-    /// Applies an operand.
+    /// Applies one operand, such as `bs`, with its value; fails if dd has no such operand, or not
+    /// with this value.
     fn set(&mut self, operand: &str, value: &OperandValue<'_>) -> Result<(), CommandError> {
         match operand {
             "if" => self.input = Some(value.path()?),
@@ -354,7 +367,8 @@ impl Given {
         Ok(())
     }
 
-    /// Applies a symbol of `conv=`.
+    /// Applies a symbol of `conv=` at the place `span`; refuses conversions of the data, and excl
+    /// together with nocreat.
     fn convert(&mut self, symbol: &str, span: Range<usize>) -> Result<(), CommandError> {
         let dd = &mut self.dd;
         match symbol {
@@ -385,7 +399,9 @@ impl Given {
         }
     }
 
-    /// Completes the program, if the operands are consistent.
+    /// Completes the program with the values that depend on several operands; fails if a file is
+    /// missing (`name` is the place of that error) or an offset is too large. The output is
+    /// truncated at the start unless records are skipped or `conv=notrunc` is given.
     fn finish(self, name: &Word) -> Result<Dd, CommandError> {
         let mut dd = self.dd;
         let missing = |what: &str, accepted: &str| {
@@ -417,7 +433,9 @@ impl Given {
     }
 }
 
-/// Returns an offset in a file, in records of `record` bytes or in bytes.
+/// Returns the offset in a file that `skip=` or `seek=` asks for (none: 0), as records of `record`
+/// bytes and further bytes; `in_bytes` says that the number counts bytes. Fails if it exceeds 63
+/// bits.
 fn offset(number: Option<Number>, in_bytes: bool, record: u64) -> Result<Extent, CommandError> {
     let Some(number) = number else {
         return Ok(Extent::default());
@@ -433,7 +451,8 @@ fn offset(number: Option<Number>, in_bytes: bool, record: u64) -> Result<Extent,
     }
 }
 
-/// Sets the flag of open(2) that a symbol names; returns false if there is none.
+/// Sets the flag of open(2) that a symbol of `iflag=` or `oflag=` names; returns false if the
+/// symbol names none.
 fn open_flag(flags: &mut OpenFlags, symbol: &str) -> bool {
     match symbol {
         "direct" => flags.direct = true,
@@ -445,6 +464,7 @@ fn open_flag(flags: &mut OpenFlags, symbol: &str) -> bool {
     true
 }
 
+/// Builds the error for an operand that dd does not have.
 fn unknown_operand(word: &Word, operand: &str) -> CommandError {
     CommandError::new(
         word.source(0..operand.len()),
@@ -453,6 +473,8 @@ fn unknown_operand(word: &Word, operand: &str) -> CommandError {
     )
 }
 
+/// Builds the error for a symbol (of `kind`, such as "conversion") that is not supported, at the
+/// place `span`.
 fn unknown_symbol(kind: &str, symbol: &str, span: Range<usize>, accepted: &str) -> CommandError {
     CommandError::new(
         span,
