@@ -313,7 +313,7 @@ fn pressures(first: &Files, last: &Files, into: &mut BTreeMap<String, Metric>) {
     }
 }
 
-/// Adds the metric `managed`: the pages that the allocator owns, over all zones. That is the
+/// Adds the metric `managed`: the pages that the allocator owns, over all zones, which is the
 /// machine's memory without the pages that the kernel kept for itself at boot.
 fn managed(first: &Files, into: &mut BTreeMap<String, Metric>) {
     let zones = first

@@ -133,6 +133,7 @@ impl Process {
 }
 
 impl Drop for Process {
+    /// Kills the guest and the user processes that it started, and waits for its end.
     fn drop(&mut self) {
         // User-Mode Linux makes itself the leader of a session. Its user processes die with it
         // (they have requested a signal at its death); the signal to the group reaches those that

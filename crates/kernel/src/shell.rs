@@ -110,6 +110,7 @@ impl Raw {
 }
 
 impl Drop for Raw {
+    /// Restores the terminal's modes from before.
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);

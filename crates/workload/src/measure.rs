@@ -76,6 +76,7 @@ pub struct Measure {
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 impl Default for Measure {
+    /// Starts without a measured call.
     fn default() -> Self {
         Self {
             calls: std::array::from_fn(|_| Calls {
@@ -169,6 +170,7 @@ pub struct Responses {
 }
 
 impl Default for Responses {
+    /// Starts without a task that is to respond.
     fn default() -> Self {
         Self {
             times: Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("valid bounds"),

@@ -216,7 +216,7 @@ impl Recording {
         self.heard.release().unwrap_or("")
     }
 
-    /// Returns the recording as the result of a run, with time series of at most [`MOST`] samples.
+    /// Returns the recording as the result of a run, with time series of at most `MOST` samples.
     pub fn result(self) -> RunResult {
         let outcome = match (self.heard.failure(), self.heard.complete()) {
             (Some(why), _) => Outcome::Failed {

@@ -113,6 +113,8 @@ impl Instance {
 }
 
 impl Drop for Instance {
+    /// Removes the instance, and its entry in the undo log if that succeeds; otherwise the next
+    /// start removes it.
     fn drop(&mut self) {
         if self.tracefs.remove(&self.name).is_ok() {
             // An entry that stays is undone once more, which does nothing.

@@ -184,6 +184,7 @@ impl Undo {
 }
 
 impl Drop for Undo {
+    /// Removes the log if no change is left in it; otherwise the next start undoes the changes.
     fn drop(&mut self) {
         if self.actions.is_empty() {
             // No change was made, so the log is not needed.
@@ -197,6 +198,7 @@ impl Drop for Undo {
 pub struct Guard(Child);
 
 impl Drop for Guard {
+    /// Ends the guard: closes its input, for whose end it waits, and waits until it has exited.
     fn drop(&mut self) {
         // The guard waits for the end of its input; by now there is nothing to undo.
         drop(self.0.stdin.take());

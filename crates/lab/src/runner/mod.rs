@@ -184,6 +184,7 @@ impl Journal for NoJournal {
         None
     }
 
+    /// Does nothing: no result is kept for resuming.
     fn finished(&mut self, _: u32, _: u32, _: &RunResult) {}
 }
 

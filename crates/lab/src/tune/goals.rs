@@ -220,6 +220,7 @@ pub fn mib(bytes: u64) -> String {
 }
 
 impl fmt::Display for Goals {
+    /// Formats the goals that are asked for, joined with commas; empty if there are none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         if let Some(ns) = self.response_ns {

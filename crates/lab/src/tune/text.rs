@@ -76,6 +76,7 @@ fn right(text: impl ToString) -> TableCell {
     TableCell::new(text).set_alignment(CellAlignment::Right)
 }
 
+/// Returns an empty ruled table with this header.
 fn table(header: &[&str]) -> Table {
     let mut t = Table::new();
     t.load_style(RULED);

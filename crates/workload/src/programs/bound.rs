@@ -51,7 +51,7 @@ macro_rules! binds {
             const USAGE: &'static str = $usage;
 
             /// Parses the CPUs in the first operands and then the program with its own operands.
-            /// Fails if either is missing, or the program binds to CPUs itself.
+            /// Fails if either is missing, or if the program is itself `taskset` or `numactl`.
             fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
                 let missing = |what: &str| {
                     let end = operands.last().unwrap_or(name).span.end;
@@ -103,6 +103,8 @@ macro_rules! binds {
                 Some(self.0.cpus)
             }
 
+            /// Returns the program with larger or smaller bursts, on the same CPUs; `None` if it
+            /// makes no bursts.
             fn with_bursts(&self, factor: f64) -> Option<Self> {
                 let command = Box::new(self.0.command.with_bursts(factor)?);
                 let cpus = self.0.cpus;
