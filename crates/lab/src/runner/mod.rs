@@ -244,7 +244,7 @@ pub fn run_with(
     };
     let mut progress = Progress::new(options.progress, jobs as u64);
     progress.known(known.iter().filter(|k| **k).count() as u64);
-    let mut worst: Option<(usize, Bad)> = None;
+    let mut first_failure: Option<(usize, Bad)> = None;
     let mut no_worker = false;
     std::thread::scope(|scope| {
         let (tx, rx) = channel();
@@ -269,8 +269,8 @@ pub fn run_with(
                 }
                 Ok((index, Err(bad))) => {
                     pool.limit.fetch_min(index, Relaxed);
-                    if worst.as_ref().is_none_or(|(i, _)| index < *i) {
-                        worst = Some((index, bad));
+                    if first_failure.as_ref().is_none_or(|(i, _)| index < *i) {
+                        first_failure = Some((index, bad));
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -283,7 +283,7 @@ pub fn run_with(
     if no_worker {
         NoMemory::thread(2 << 20).raise();
     }
-    match worst {
+    match first_failure {
         Some((_, Bad::Check(failure))) => return Err(*failure),
         Some((_, Bad::Panic(payload))) => resume_unwind(payload),
         None => {}

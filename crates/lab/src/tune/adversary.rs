@@ -252,7 +252,7 @@ fn with_pattern(line: &str, pattern: &Pattern) -> Option<String> {
 
 /// Returns a copy of the cell whose workload's `burst` command has another pattern; `None` if the
 /// workload has no `burst` command.
-fn on(cell: &Cell, pattern: &Pattern) -> Option<Cell> {
+fn with_burst(cell: &Cell, pattern: &Pattern) -> Option<Cell> {
     let line = with_pattern(&cell.spec.workload.line, pattern)?;
     let mut script = workload::parse(&line).ok()?;
     script.files = cell.spec.workload.files.clone();
@@ -288,7 +288,7 @@ pub fn search(
         if let Some(cost) = table().get(pattern) {
             return Ok(cost.clone());
         }
-        let cell = on(cell, pattern).ok_or(Interrupted)?;
+        let cell = with_burst(cell, pattern).ok_or(Interrupted)?;
         let cost = Cost::of(pattern, &trials.one(cell, question.runs)?);
         table().insert(*pattern, cost.clone());
         Ok(cost)
@@ -315,7 +315,7 @@ pub fn search(
     let bad = |c: &Cost| c.of_kind(question.worst);
     all.sort_by(|a, b| bad(&b.1).total_cmp(&bad(&a.1)));
     let worst = all.first().cloned().ok_or(Interrupted)?;
-    let found = on(cell, &worst.0).ok_or(Interrupted)?;
+    let found = with_burst(cell, &worst.0).ok_or(Interrupted)?;
     let mut plain = found.clone();
     plain.spec.policy.watermarks = Watermarks::Sysctl;
     let by_sysctl = Cost::of(&worst.0, &trials.one(plain, question.runs)?);

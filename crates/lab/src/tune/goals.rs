@@ -139,7 +139,7 @@ impl Goals {
     /// Formats the times measured with a setting: the longest allocation, and before it the longest
     /// answer and the 99th percentile of requests where there are goals for them.
     pub fn times(&self, f: &Figures) -> String {
-        let mut said = format!("longest allocation {}", time(f.worst_ns));
+        let mut text = format!("longest allocation {}", time(f.worst_ns));
         for (name, ns) in [
             ("longest answer", self.response_ns.and(f.response_ns)),
             (
@@ -148,10 +148,10 @@ impl Goals {
             ),
         ] {
             if let Some(ns) = ns {
-                said = format!("{name} {}, {said}", time(ns));
+                text = format!("{name} {}, {text}", time(ns));
             }
         }
-        said
+        text
     }
 
     /// Returns the least accepted throughput in MB/s, where the machine's own settings reach `own`

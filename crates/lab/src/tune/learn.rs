@@ -62,8 +62,8 @@ fn at_cap(cell: &Cell, profile: &WatermarkProfile) -> bool {
     let cap = u64::from(cell.spec.policy.auto.cap);
     let zones = sim::run::engine_config(&cell.spec.machine).zones;
     // The watermarks min, low and high of each zone that the sysctls give, in pages of 4 kB.
-    let plain = sim::run::watermarks(&cell.spec.machine);
-    let mut marks = zones.iter().zip(plain);
+    let unlearned = sim::run::watermarks(&cell.spec.machine);
+    let mut marks = zones.iter().zip(unlearned);
     marks.any(|(zone, [_, low, _])| {
         let mut learned = profile.zones.iter();
         learned.any(|p| {

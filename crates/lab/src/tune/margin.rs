@@ -52,7 +52,7 @@ impl Case {
     /// Returns a copy of the cell under this case: with larger bursts or another cost parameter,
     /// within the parameter's range. `None` where the case has no meaning, such as larger bursts of
     /// a workload that has none.
-    fn on(&self, cell: &Cell) -> Option<Cell> {
+    fn applied_to(&self, cell: &Cell) -> Option<Cell> {
         let mut cell = cell.clone();
         match self {
             Self::Seeds => {}
@@ -114,7 +114,7 @@ pub struct Borne(Vec<Margin>);
 
 impl Borne {
     /// Returns true if the setting was tried under this case.
-    fn has(&self, case: &Case) -> bool {
+    fn was_tried(&self, case: &Case) -> bool {
         self.0.iter().any(|m| m.case == *case)
     }
 
@@ -175,18 +175,18 @@ pub fn try_cases(
             return Ok(Some(refused));
         }
     }
-    let wanted = |case: &Case| (whole || case.must_hold()) && !borne.has(case);
+    let wanted = |case: &Case| (whole || case.must_hold()) && !borne.was_tried(case);
     let cases: Vec<Case> = cases().into_iter().filter(wanted).collect();
     for part in cases.chunks(trials.jobs().max(4)) {
         let (mut cells, mut of) = (Vec::new(), Vec::new());
         for case in part {
-            let Some(changed) = case.on(&cell) else {
+            let Some(changed) = case.applied_to(&cell) else {
                 continue;
             };
             cells.push(changed);
             if relative {
                 // A cost changes the throughput of the machine's own settings, too.
-                cells.extend(case.on(trials.cell()));
+                cells.extend(case.applied_to(trials.cell()));
             }
             of.push(case.clone());
         }
@@ -206,7 +206,7 @@ pub fn try_cases(
             return Ok(Some(refused));
         }
     }
-    if borne.has(&Case::Seeds) {
+    if borne.was_tried(&Case::Seeds) {
         return Ok(None);
     }
     borne.0.push(of_seeds(question.seeds)?);

@@ -209,9 +209,9 @@ fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Ans
         let machine = &trials.cell().spec.machine;
         let fixed = Space::new(machine, &[], question.form, goals.max_free);
         let only_own = vec![Setting::default()];
-        let (rungs, borne) = rungs(trials, &fixed, question, only_own, &own)?;
+        let (rungs, borne) = try_ladder(trials, &fixed, question, only_own, &own)?;
         if rungs.last().is_some_and(|r| r.refused.is_none()) {
-            let chosen = chosen(trials, question, &rungs, borne, &own)?;
+            let chosen = test_margins(trials, question, &rungs, borne, &own)?;
             return Ok(Answer {
                 already: true,
                 knobs: space.knobs().to_vec(),
@@ -245,8 +245,8 @@ fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Ans
             left.retain(|(_, f)| goals.time_of(f) < most);
         }
     }
-    let (rungs, borne) = rungs(trials, space, question, ladder, &found.own)?;
-    let chosen = chosen(trials, question, &rungs, borne, &found.own)?;
+    let (rungs, borne) = try_ladder(trials, space, question, ladder, &found.own)?;
+    let chosen = test_margins(trials, question, &rungs, borne, &found.own)?;
     Ok(Answer {
         already: false,
         knobs: space.knobs().to_vec(),
@@ -263,7 +263,7 @@ fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Ans
 /// watermarks, until one bears every case that must hold, keeps more memory free than the goals
 /// allow, or can't be widened. Returns the settings tried and the cases that the last one was tried
 /// under. `own` has the figures of the machine's own settings.
-fn rungs(
+fn try_ladder(
     trials: &Trials<'_>,
     space: &Space,
     question: &Question,
@@ -272,7 +272,7 @@ fn rungs(
 ) -> Result<(Vec<Rung>, Borne), NoAnswer> {
     let goals = &question.goals;
     let machine = &trials.cell().spec.machine;
-    let whole = whole(question);
+    let most_runs = runs_of_all_cases(question);
     let mut rungs: Vec<Rung> = Vec::new();
     let mut borne = Borne::default();
     let mut ladder = ladder.into_iter();
@@ -282,7 +282,7 @@ fn rungs(
         if rungs.len() == RUNGS || goals.max_free.is_some_and(|most| kept_free > most) {
             break;
         }
-        trials.phase(&format!("trying {}", mib(kept_free)), whole);
+        trials.phase(&format!("trying {}", mib(kept_free)), most_runs);
         borne = Borne::default();
         let refused = try_cases(trials, &setting, question, own, &mut borne, false)?;
         let taken = refused.is_none();
@@ -307,7 +307,7 @@ fn rungs(
 /// Returns the number of runs that trying a setting under all cases takes: the other seeds, and two
 /// changes of each cost parameter, with two runs each. A throughput goal relative to the machine's
 /// own settings doubles the latter.
-fn whole(question: &Question) -> u64 {
+fn runs_of_all_cases(question: &Question) -> u64 {
     let each = if question.goals.throughput.is_some() {
         8
     } else {
@@ -319,7 +319,7 @@ fn whole(question: &Question) -> u64 {
 /// Tries the last setting of `rungs` under the cases that are not in `borne` yet, and returns it
 /// with all margins, and with the figures of the nearest setting that a current Linux accepts.
 /// `own` has the figures of the machine's own settings.
-fn chosen(
+fn test_margins(
     trials: &Trials<'_>,
     question: &Question,
     rungs: &[Rung],
@@ -330,7 +330,7 @@ fn chosen(
     let last = rungs.last().ok_or(NoAnswer::Interrupted)?;
     let (setting, holds) = (last.setting.clone(), last.refused.is_none());
     // The cases that the last rung was not tried under.
-    trials.phase("margins", whole(question) + 2);
+    trials.phase("margins", runs_of_all_cases(question) + 2);
     try_cases(trials, &setting, question, own, &mut borne, true)?;
     let modern = sysctl_d::modern(&setting, machine);
     let modern = if modern == setting {

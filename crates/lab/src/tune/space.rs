@@ -102,12 +102,12 @@ struct Range {
 
 impl Range {
     /// Returns the value at the coordinate `u` (0 to 1) of the range, in equal ratios.
-    fn at(self, u: f64) -> f64 {
+    fn value(self, u: f64) -> f64 {
         self.least * (self.most / self.least).powf(u)
     }
 
-    /// Returns the coordinate (0 to 1) of the value `x`: the reverse of `at`.
-    fn of(self, x: f64) -> f64 {
+    /// Returns the coordinate (0 to 1) of the value `x`: the reverse of `value`.
+    fn coordinate(self, x: f64) -> f64 {
         ((x / self.least).ln() / (self.most / self.least).ln()).clamp(0.0, 1.0)
     }
 }
@@ -147,13 +147,13 @@ impl Space {
         // A factor of 1 at least; a gap below a quarter of min has no effect, because the kernel
         // takes the larger of both.
         // The largest gap without effect, in kB.
-        let hidden = match form {
+        let least_effective = match form {
             Form::ScaleFactor => own[0] as f64 / 4.0,
             Form::Explicit => 16.0,
         };
         let gap = Range {
             least: (lowmem_kbytes as f64 / 10_000.0)
-                .max(hidden)
+                .max(least_effective)
                 .min(most / 4.0),
             most,
         };
@@ -208,9 +208,9 @@ impl Space {
         let mut s = Setting::default();
         for knob in &self.knobs {
             match knob {
-                Knob::MinFree => s.min_free_kbytes = Some(rounded(self.min.at(next()))),
+                Knob::MinFree => s.min_free_kbytes = Some(rounded(self.min.value(next()))),
                 Knob::Watermarks => {
-                    let gap = self.gap.at(next());
+                    let gap = self.gap.value(next());
                     let min = s.min_free_kbytes.unwrap_or(self.own[0]);
                     match self.form {
                         Form::ScaleFactor => {
@@ -219,12 +219,12 @@ impl Space {
                         Form::Explicit => {
                             let low = min + rounded(gap);
                             s.wmark_low_kbytes = Some(low);
-                            s.wmark_high_kbytes = Some(low + rounded(self.gap.at(next())));
+                            s.wmark_high_kbytes = Some(low + rounded(self.gap.value(next())));
                         }
                     }
                 }
                 Knob::Dirty => {
-                    let most = rounded(self.dirty.at(next()));
+                    let most = rounded(self.dirty.value(next()));
                     // The background limit as a share of `dirty_bytes`.
                     let share = 0.05 + 0.9 * next();
                     s.dirty_bytes = Some(most);
@@ -242,12 +242,12 @@ impl Space {
         let mut point = Vec::with_capacity(self.dimensions());
         for knob in &self.knobs {
             match knob {
-                Knob::MinFree => point.push(self.min.of(self.own[0] as f64)),
+                Knob::MinFree => point.push(self.min.coordinate(self.own[0] as f64)),
                 Knob::Watermarks => {
                     let [min, low, high] = self.own.map(|kb| kb as f64);
-                    point.push(self.gap.of((low - min).max(1.0)));
+                    point.push(self.gap.coordinate((low - min).max(1.0)));
                     if self.form == Form::Explicit {
-                        point.push(self.gap.of((high - low).max(1.0)));
+                        point.push(self.gap.coordinate((high - low).max(1.0)));
                     }
                 }
                 Knob::Dirty => {
@@ -259,7 +259,7 @@ impl Space {
                     };
                     let most = of(s.dirty_bytes, s.dirty_ratio);
                     let background = of(s.dirty_background_bytes, s.dirty_background_ratio);
-                    point.push(self.dirty.of(most.max(1.0)));
+                    point.push(self.dirty.coordinate(most.max(1.0)));
                     point.push(((background / most - 0.05) / 0.9).clamp(0.0, 1.0));
                 }
                 Knob::Swappiness => point.push(f64::from(machine.sysctl.swappiness) / 100.0),

@@ -45,10 +45,10 @@ pub fn like_guests(experiment: &mut Experiment, worlds: Simulate<'_>, stop: &Ato
     let (kernels, engines): (Vec<usize>, Vec<usize>) =
         (0..experiment.cells.len()).partition(|&nth| experiment.cells[nth].kernel.is_some());
     // The guests booted so far: kernel, zones of the machine, and the pages owned there.
-    let mut asked: Vec<(Kernel, Vec<ZoneSpec>, Owned)> = Vec::new();
+    let mut booted: Vec<(Kernel, Vec<ZoneSpec>, Owned)> = Vec::new();
     // Notes on memory by machine.
-    let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mut any = false;
+    let mut notes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut any_follows = false;
     for engine in engines {
         let cells = &experiment.cells;
         let own = zones(&cells[engine]);
@@ -70,14 +70,14 @@ pub fn like_guests(experiment: &mut Experiment, worlds: Simulate<'_>, stop: &Ato
             if builds.iter().any(|(k, _)| k.build == kernel.build) {
                 continue;
             }
-            let known = asked
+            let known = booted
                 .iter()
                 .find(|(k, z, _)| k.build == kernel.build && *z == own);
             let owned = match known {
                 Some((.., owned)) => owned.clone(),
                 None => {
                     let owned = ask(worlds, cell, &kernel, stop);
-                    asked.push((kernel.clone(), own.clone(), owned.clone()));
+                    booted.push((kernel.clone(), own.clone(), owned.clone()));
                     owned
                 }
             };
@@ -88,17 +88,17 @@ pub fn like_guests(experiment: &mut Experiment, worlds: Simulate<'_>, stop: &Ato
         let Some((kernel, owned)) = builds.iter().find(named).or(builds.first()) else {
             continue;
         };
-        any = true;
-        let lines = told.entry(cells[engine].machine.clone()).or_default();
-        let mut say = |line: String| {
+        any_follows = true;
+        let lines = notes.entry(cells[engine].machine.clone()).or_default();
+        let mut add_note = |line: String| {
             if !lines.contains(&line) {
                 lines.push(line);
             }
         };
-        say(memory_text(&kernel.build, &own, owned));
+        add_note(memory_text(&kernel.build, &own, owned));
         for (other, has) in &builds {
             if other.build != kernel.build && has != owned {
-                say(other_text(&other.build, &cells[engine].policy, &own, has));
+                add_note(other_text(&other.build, &cells[engine].policy, &own, has));
             }
         }
         let hz = kernel::build::ticks::of_name(&kernel.build);
@@ -109,13 +109,13 @@ pub fn like_guests(experiment: &mut Experiment, worlds: Simulate<'_>, stop: &Ato
             give_memory(&mut cell.spec.machine, &pages);
         }
     }
-    if any {
+    if any_follows {
         experiment.said.push(
             "Beside real kernels the engine's machines are like their guests (docs/kernel.md): a guest's \
              ticks, scheduler, clock and caches at boot, and the memory that the kernel's allocator owns."
                 .to_owned(),
         );
-        for (machine, lines) in told {
+        for (machine, lines) in notes {
             experiment
                 .said
                 .push(format!("{machine}: {}.", lines.join("; ")));
@@ -150,18 +150,18 @@ fn ask(worlds: Simulate<'_>, cell: &Cell, kernel: &Kernel, stop: &AtomicBool) ->
     by_zone(&zones(cell), &owned)
 }
 
-/// Sorts a guest's pages, given by zone name in `said`, in the order of a machine's zones. Fails if
+/// Sorts a guest's pages, given by zone name in `guest`, in the order of a machine's zones. Fails if
 /// the guest has other zones, or the machine has two of one kind.
-fn by_zone(zones: &[ZoneSpec], said: &[(String, u64)]) -> Owned {
+fn by_zone(zones: &[ZoneSpec], guest: &[(String, u64)]) -> Owned {
     let of = |zone: &ZoneSpec| {
         let name = zone.zone.name();
-        let alike = zones.iter().filter(|z| z.zone == zone.zone).count();
-        let found = said.iter().find(|(own, _)| own == name);
-        found.filter(|_| alike == 1).map(|(_, pages)| *pages)
+        let same_kind = zones.iter().filter(|z| z.zone == zone.zone).count();
+        let found = guest.iter().find(|(own, _)| own == name);
+        found.filter(|_| same_kind == 1).map(|(_, pages)| *pages)
     };
     let pages: Option<Vec<u64>> = zones.iter().map(of).collect();
-    pages.filter(|_| said.len() == zones.len()).ok_or_else(|| {
-        let names: Vec<&str> = said.iter().map(|(name, _)| name.as_str()).collect();
+    pages.filter(|_| guest.len() == zones.len()).ok_or_else(|| {
+        let names: Vec<&str> = guest.iter().map(|(name, _)| name.as_str()).collect();
         format!("its zones are {}", names.join(" and "))
     })
 }
