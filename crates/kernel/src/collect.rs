@@ -55,7 +55,7 @@ impl Looks {
 
     /// Returns the files of the first look, and the time (ns) and files of the last; `None` if
     /// there was no look.
-    fn ends(&self) -> Option<(&Files, u64, &Files)> {
+    fn first_and_last(&self) -> Option<(&Files, u64, &Files)> {
         let (at, last) = self.now.as_ref()?;
         Some((self.first.as_ref().unwrap_or(last), *at, last))
     }
@@ -140,7 +140,7 @@ impl Heard {
 
     /// Returns the contents of a file at the last look, the one at the end of the run.
     pub fn last(&self, path: &str) -> Option<&str> {
-        let (_, _, last) = self.looks.ends()?;
+        let (_, _, last) = self.looks.first_and_last()?;
         last.get(path).map(String::as_str)
     }
 
@@ -177,7 +177,7 @@ impl Heard {
     /// how the disks' columns are named.
     pub fn result(self, outcome: Outcome, names: &Names, disks: Disks<'_>) -> RunResult {
         let mut result = RunResult::of_kernel(outcome);
-        if let Some((first, at, last)) = self.looks.ends() {
+        if let Some((first, at, last)) = self.looks.first_and_last() {
             result.counters = counters(first, last);
             pressures(first, last, &mut result.metrics);
             managed(first, &mut result.metrics);
@@ -231,7 +231,7 @@ impl Heard {
             let [before, now] = pair else { continue };
             let mut row = now.row(before, names, disks);
             row.extend(gauges.remove(&now.at).unwrap_or_default());
-            put(&mut series, now.at, row);
+            append_sample(&mut series, now.at, row);
         }
         series
     }
@@ -262,7 +262,7 @@ type Row = Vec<(String, String, &'static str, f64)>;
 
 /// Appends a sample of time `at` (ns) to the series. A column missing from this sample, or from the
 /// earlier ones, is NaN there.
-fn put(series: &mut Series, at: u64, row: Row) {
+fn append_sample(series: &mut Series, at: u64, row: Row) {
     let before = series.t.len();
     series.t.push(at as f64 / 1e9);
     for (name, scope, unit, value) in row {

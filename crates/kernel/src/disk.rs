@@ -170,7 +170,7 @@ impl Disk {
             };
             let mut request = parse(chain, memory)?;
             request.arrived = now;
-            self.enter(request);
+            self.add_request(request);
         }
         self.dispatch(now);
         Ok(())
@@ -178,7 +178,7 @@ impl Disk {
 
     /// Gives a request a slot and splits it into transfers on the members of the array. A request
     /// beyond the disk's end fails at once; other requests that move no data end at once, too.
-    fn enter(&mut self, mut request: Request) {
+    fn add_request(&mut self, mut request: Request) {
         let outside = request.at.saturating_add(request.bytes()) > self.store.capacity();
         let transfer = match request.want {
             Want::Transfer(dir) if !outside && request.bytes() > 0 => Some(dir),
@@ -305,7 +305,7 @@ impl Disk {
             Want::Unknown => status = VIRTIO_BLK_S_UNSUPP,
         }
         self.errors += u64::from(r.failed);
-        self.note(now, &r);
+        self.add_to_digest(now, &r);
         memory.write_obj(status as u8, r.status).map_err(outside)?;
         queue
             .add_used(memory, r.head, written)
@@ -337,7 +337,7 @@ impl Disk {
 
     /// Adds a completed request to the digest: its arrival, operation, place, size, completion
     /// (`now`, ns) and outcome.
-    fn note(&mut self, now: u64, r: &Request) {
+    fn add_to_digest(&mut self, now: u64, r: &Request) {
         let want = match r.want {
             Want::Transfer(dir) => dir.index() as u64,
             Want::Flush => 2,

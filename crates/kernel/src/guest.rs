@@ -187,12 +187,12 @@ fn sysctls(own: &Sysctl) -> Vec<(String, String)> {
         Ok(Value::Object(map)) => map,
         _ => serde_json::Map::new(),
     };
-    let usual = table(&Sysctl::default());
+    let defaults = table(&Sysctl::default());
     let own = table(own);
-    let said = own
+    let changed = own
         .iter()
-        .filter(|(key, value)| usual.get(*key) != Some(value));
-    let texts = said.filter_map(|(key, value)| Some((sysctl_path(key), sysctl_text(value)?)));
+        .filter(|(key, value)| defaults.get(*key) != Some(value));
+    let texts = changed.filter_map(|(key, value)| Some((sysctl_path(key), sysctl_text(value)?)));
     texts.collect()
 }
 

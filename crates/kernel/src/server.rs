@@ -185,7 +185,7 @@ impl Server {
             let waits = self.calendar.as_ref().is_some_and(Calendar::waiting);
             // Milliseconds to wait before the next event, if virtual time may not outrun wall time.
             let early = match &mut follower {
-                Some(follower) if waits => follower.early(self.next(), Instant::now()),
+                Some(follower) if waits => follower.early(self.next_event(), Instant::now()),
                 _ => None,
             };
             // A driver's first messages have no replies: further ones may still be on their way.
@@ -199,19 +199,19 @@ impl Server {
                     }
                 }
                 Source::Nobody => {
-                    if let Some(still) = progress.none_for(limits.patience) {
+                    if let Some(still) = progress.stalled_for(limits.patience) {
                         return Ok(Ending::Hung(still));
                     }
                     if !watched.alive() {
                         return Ok(Ending::Gone);
                     }
                 }
-                Source::Clock => self.clock()?,
-                Source::Port(i) => self.port(i)?,
+                Source::Clock => self.serve_clock()?,
+                Source::Port(i) => self.serve_disk(i)?,
             }
             // A guest that sends messages without end but never moves its time also counts as hung.
-            if progress.message()
-                && let Some(still) = progress.none_for(limits.patience)
+            if progress.on_message()
+                && let Some(still) = progress.stalled_for(limits.patience)
             {
                 return Ok(Ending::Hung(still));
             }
@@ -220,7 +220,7 @@ impl Server {
 
     /// Returns the virtual time in nanoseconds of the next event: a completion of a disk, or the
     /// time that the guest wants to run at; 0 if there is none.
-    fn next(&self) -> u64 {
+    fn next_event(&self) -> u64 {
         let wanted = self.calendar.as_ref().and_then(Calendar::request);
         let next = [self.next_completion(), wanted].into_iter().flatten().min();
         next.unwrap_or(0)
@@ -247,7 +247,7 @@ impl Server {
     }
 
     /// Serves a message to the clock, or the guest's first connection to it.
-    fn clock(&mut self) -> io::Result<()> {
+    fn serve_clock(&mut self) -> io::Result<()> {
         match &mut self.calendar {
             Some(calendar) => calendar.serve(),
             None => {
@@ -260,7 +260,7 @@ impl Server {
     /// Serves a message to the disk with index `i`, or the guest's first connection to it. Takes
     /// the requests that a kick announces and lowers the guest's bound to their next completion,
     /// before the kick is acknowledged.
-    fn port(&mut self, i: usize) -> io::Result<()> {
+    fn serve_disk(&mut self, i: usize) -> io::Result<()> {
         let port = &mut self.ports[i];
         let Some(connection) = &mut port.connection else {
             let socket: UnixStream = port.listener.accept()?.0;
@@ -303,7 +303,7 @@ impl Server {
         match (ends, calendar.request()) {
             (Some(at), wanted) if wanted.is_none_or(|wanted| at <= wanted) => {
                 calendar.advance(at);
-                self.end(at)
+                self.complete_requests(at)
             }
             (ends, Some(wanted)) => {
                 let leash = match pace {
@@ -321,7 +321,7 @@ impl Server {
 
     /// Completes the requests that are due at virtual time `now` (ns) on all disks and interrupts
     /// the guest for each disk, serving its clock until it has taken the interrupt.
-    fn end(&mut self, now: u64) -> io::Result<()> {
+    fn complete_requests(&mut self, now: u64) -> io::Result<()> {
         let Self {
             calendar, ports, ..
         } = self;
@@ -383,13 +383,13 @@ impl Progress {
 
     /// Counts a message; returns true every [`MESSAGES`] messages, when the host's clock is due for
     /// a check.
-    fn message(&mut self) -> bool {
+    fn on_message(&mut self) -> bool {
         self.messages = (self.messages + 1) % MESSAGES;
         self.messages == 0
     }
 
     /// Returns the wall time without progress, if it exceeds `patience`.
-    fn none_for(&self, patience: Duration) -> Option<Duration> {
+    fn stalled_for(&self, patience: Duration) -> Option<Duration> {
         Some(self.at.elapsed()).filter(|still| *still > patience)
     }
 }
@@ -470,11 +470,11 @@ mod tests {
     fn a_later_time_is_progress_and_words_are_none() {
         let mut progress = Progress::new();
         assert!(progress.to(5) && !progress.to(5));
-        let asked = (0..2 * MESSAGES).filter(|_| progress.message()).count();
+        let asked = (0..2 * MESSAGES).filter(|_| progress.on_message()).count();
         assert_eq!(asked, 2);
         progress.at -= 10 * MS;
-        assert!(progress.none_for(9 * MS).is_some());
+        assert!(progress.stalled_for(9 * MS).is_some());
         assert!(progress.to(6));
-        assert_eq!(progress.none_for(Duration::from_secs(3600)), None);
+        assert_eq!(progress.stalled_for(Duration::from_secs(3600)), None);
     }
 }

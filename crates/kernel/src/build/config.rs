@@ -123,7 +123,7 @@ impl Wanted {
             {
                 return Err(BuildError::input(
                     format!("{}: a guest can't run with `{line}`", want.by),
-                    format!("`{}`", said(symbol, ours.value.as_deref())),
+                    format!("`{}`", config_line(symbol, ours.value.as_deref())),
                 ));
             }
             self.0.insert(symbol.to_owned(), want);
@@ -151,7 +151,7 @@ impl Wanted {
                 unknown.push(symbol.clone());
                 continue;
             }
-            let mut line = said(symbol, want.value.as_deref());
+            let mut line = config_line(symbol, want.value.as_deref());
             if !want.by.is_empty() {
                 line = format!("{line} ({})", want.by);
             }
@@ -176,7 +176,7 @@ impl Wanted {
 
 /// Returns the line that a configuration file has for a symbol (without `CONFIG_`) and its value;
 /// `None`: not set.
-fn said(symbol: &str, value: Option<&str>) -> String {
+fn config_line(symbol: &str, value: Option<&str>) -> String {
     match value {
         Some(value) => format!("CONFIG_{symbol}={value}"),
         None => format!("# CONFIG_{symbol} is not set"),

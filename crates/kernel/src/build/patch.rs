@@ -125,7 +125,7 @@ impl Patched {
 
     /// Checks that a file may be made at `path`: the path is free, no file or link stands where the
     /// path has a folder, and the path is no folder itself. The error says what stands in the way.
-    fn room(&self, scan: &Scan, path: &Path) -> Result<(), Misfit> {
+    fn check_free(&self, scan: &Scan, path: &Path) -> Result<(), Misfit> {
         let shown = path.display();
         if self.kind(scan, path).is_some() {
             return Err(format!("it creates {shown}, which already exists"));
@@ -163,7 +163,7 @@ struct Diff<'a> {
     now: Patched,
     /// Names that the diff renames away: another file of the diff may take such a name before the
     /// rename.
-    given_up: BTreeSet<PathBuf>,
+    renamed_away: BTreeSet<PathBuf>,
     /// Names that files of the diff have taken.
     taken: BTreeSet<PathBuf>,
 }
@@ -182,7 +182,7 @@ impl<'a> Diff<'a> {
     /// Prepares to apply one diff to the state `before`; collects the names that the diff renames
     /// away.
     fn of(scan: &'a Scan, before: &Patched, files: &[FilePatch<'_, [u8]>]) -> Self {
-        let given_up = files.iter().filter_map(|file| match file.operation() {
+        let renamed_away = files.iter().filter_map(|file| match file.operation() {
             FileOperation::Rename { from, .. } => inside(from).ok(),
             _ => None,
         });
@@ -190,14 +190,14 @@ impl<'a> Diff<'a> {
             scan,
             before: Patched(before.0.clone()),
             now: Patched(before.0.clone()),
-            given_up: given_up.collect(),
+            renamed_away: renamed_away.collect(),
             taken: BTreeSet::new(),
         }
     }
 
     /// Returns the kind and contents of the file at `path` in `state`, which the diff requires to
     /// exist; the error says that the path is missing.
-    fn there(&self, state: &Patched, path: &Path) -> Result<(Kind, Vec<u8>), Misfit> {
+    fn existing(&self, state: &Patched, path: &Path) -> Result<(Kind, Vec<u8>), Misfit> {
         let missing = || {
             format!(
                 "it changes {}, which is not a file of the tree",
@@ -207,10 +207,10 @@ impl<'a> Diff<'a> {
         state.read(self.scan, path)?.ok_or_else(missing)
     }
 
-    /// As [`Diff::there`], but refuses links: their contents are a path, which would mean something
-    /// else in another place.
-    fn text(&self, state: &Patched, path: &Path) -> Result<(Kind, Vec<u8>), Misfit> {
-        match self.there(state, path)? {
+    /// Returns the kind and contents of the file at `path` in `state`, as `existing` does, but
+    /// refuses links: their contents are a path, which would mean something else in another place.
+    fn regular_file(&self, state: &Patched, path: &Path) -> Result<(Kind, Vec<u8>), Misfit> {
+        match self.existing(state, path)? {
             (Kind::Link, _) => Err(format!("it changes {}, which is a link", path.display())),
             file => Ok(file),
         }
@@ -218,20 +218,20 @@ impl<'a> Diff<'a> {
 
     /// Returns the file from which a rename or a copy starts, as it was before the diff if it
     /// existed then (true), else as an earlier part of the diff has made it (false).
-    fn moved(&self, from: &Path) -> Result<((Kind, Vec<u8>), bool), Misfit> {
+    fn move_source(&self, from: &Path) -> Result<((Kind, Vec<u8>), bool), Misfit> {
         match self.before.kind(self.scan, from) {
-            Some(_) => Ok((self.text(&self.before, from)?, true)),
-            None => Ok((self.text(&self.now, from)?, false)),
+            Some(_) => Ok((self.regular_file(&self.before, from)?, true)),
+            None => Ok((self.regular_file(&self.now, from)?, false)),
         }
     }
 
     /// Checks that the diff may put a file at `path`: the diff itself renames the present one away,
     /// or the path is free in the tree.
-    fn room(&self, path: &Path) -> Result<(), Misfit> {
-        let free = self.given_up.contains(path) && !self.taken.contains(path);
+    fn check_free(&self, path: &Path) -> Result<(), Misfit> {
+        let free = self.renamed_away.contains(path) && !self.taken.contains(path);
         match free {
             true => Ok(()),
-            false => self.now.room(self.scan, path),
+            false => self.now.check_free(self.scan, path),
         }
     }
 
@@ -244,8 +244,8 @@ impl<'a> Diff<'a> {
         Ok(match file.operation() {
             FileOperation::Rename { from, to } => {
                 let (from, to) = (inside(from)?, inside(to)?);
-                self.room(&to)?;
-                let (text, before) = self.moved(&from)?;
+                self.check_free(&to)?;
+                let (text, before) = self.move_source(&from)?;
                 // Do not remove the old name if another file of this diff has taken it.
                 let from = Some(from).filter(|from| !(before && self.taken.contains(from)));
                 let to = Some(to);
@@ -253,22 +253,22 @@ impl<'a> Diff<'a> {
             }
             FileOperation::Copy { from, to } => {
                 let to = inside(to)?;
-                self.room(&to)?;
-                let (text, _) = self.moved(&inside(from)?)?;
+                self.check_free(&to)?;
+                let (text, _) = self.move_source(&inside(from)?)?;
                 let (from, to) = (None, Some(to));
                 Change { text, from, to }
             }
             _ => match &stripped {
                 FileOperation::Create(path) => {
                     let path = inside(path)?;
-                    self.room(&path)?;
+                    self.check_free(&path)?;
                     let (text, to) = ((Kind::Plain, Vec::new()), Some(path));
                     let from = None;
                     Change { text, from, to }
                 }
                 FileOperation::Delete(path) => {
                     let path = inside(path)?;
-                    let text = self.there(&self.now, &path)?;
+                    let text = self.existing(&self.now, &path)?;
                     let (from, to) = (Some(path), None);
                     Change { text, from, to }
                 }
@@ -279,7 +279,7 @@ impl<'a> Diff<'a> {
                         Some(_) => new,
                         None => old,
                     };
-                    let text = self.text(&self.now, &path)?;
+                    let text = self.regular_file(&self.now, &path)?;
                     let (from, to) = (None, Some(path));
                     Change { text, from, to }
                 }

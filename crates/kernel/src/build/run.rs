@@ -126,12 +126,12 @@ impl Ended {
         }
         if let Some(package) = log.hint {
             return Err(BuildError::input(
-                format!("{doing} failed: {}", log.said()),
+                format!("{doing} failed: {}", log.complaints()),
                 format!("`apt install {package}` first"),
             ));
         }
         Err(BuildError::Failed {
-            what: format!("{doing} failed ({}): {}", self.0, log.said()),
+            what: format!("{doing} failed ({}): {}", self.0, log.complaints()),
             log: log.path.clone(),
         })
     }
@@ -159,7 +159,7 @@ impl Log {
     }
 
     /// Returns the lines of the output that look like errors, or the last line if none does.
-    fn said(&self) -> String {
+    fn complaints(&self) -> String {
         match self.wrong.as_slice() {
             [] => self.last.clone(),
             some => some.join("; "),

@@ -59,7 +59,7 @@ impl Images {
     pub fn get(&self, kind: FsKind, capacity: u64, preload: &Path) -> Result<PathBuf, ImageError> {
         let key = key(kind, preload, &[])?;
         let name = format!("{}-{capacity}-{key}.img", kind.name());
-        self.made(&name, |path| create(kind, capacity, path, preload))
+        self.get_or_make(&name, |path| create(kind, capacity, path, preload))
     }
 
     /// Returns the path of the image of the folder `root` with this digest
@@ -75,7 +75,7 @@ impl Images {
         preload: &Path,
     ) -> Result<PathBuf, ImageError> {
         let key = key(FsKind::Ext4, preload, &[digest])?;
-        self.made(&format!("root-{key}.img"), |path| {
+        self.get_or_make(&format!("root-{key}.img"), |path| {
             let made = new_name(path);
             let whole = from_folder(root, None, &made, preload).and_then(|_| {
                 if folder::digest(root)? == digest {
@@ -99,7 +99,7 @@ impl Images {
 
     /// Returns the path of the cache's entry `name`; calls `make` first if there is no such entry.
     /// Notes that the entry was used.
-    fn made(
+    fn get_or_make(
         &self,
         name: &str,
         make: impl FnOnce(&Path) -> Result<(), ImageError>,
@@ -190,7 +190,7 @@ impl Images {
     }
 
     /// Returns the entries of the cache with their sizes on disk and the times of their last use.
-    fn kept(&self) -> Vec<Kept> {
+    fn entries(&self) -> Vec<Kept> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let kept = |entry: fs::DirEntry| {
             let meta = entry.metadata().ok()?;
@@ -206,7 +206,7 @@ impl Images {
 
     /// Returns the bytes on disk of all entries.
     pub fn bytes(&self) -> u64 {
-        self.kept().iter().map(|k| k.bytes).sum()
+        self.entries().iter().map(|k| k.bytes).sum()
     }
 
     /// Removes all entries. A running job has its own copies, or an open file.
@@ -226,7 +226,7 @@ impl Images {
     /// left, and unfinished files that are old. Entries that can't be removed stay: the run goes
     /// on.
     fn trim(&self, most: u64, but: &Path) {
-        let mut kept = self.kept();
+        let mut kept = self.entries();
         kept.sort_by_key(|k| k.used);
         let mut bytes: u64 = kept.iter().map(|k| k.bytes).sum();
         let now = SystemTime::now();

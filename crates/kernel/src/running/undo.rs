@@ -226,7 +226,7 @@ pub fn wait_and_undo(path: &Path) -> io::Result<()> {
 /// Undoes the logs in a folder whose processes have died, which a free lock shows; returns what was
 /// done, or failed.
 pub fn sweep(folder: &Path) -> Vec<String> {
-    let mut said = Vec::new();
+    let mut descriptions = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.extension().is_none_or(|e| e != END) {
@@ -237,14 +237,14 @@ pub fn sweep(folder: &Path) -> Vec<String> {
         };
         match file.try_lock() {
             Ok(()) => match undo_file(&path) {
-                Ok(done) => said.extend(done),
-                Err(e) => said.push(format!("{} could not be undone: {e}", path.display())),
+                Ok(done) => descriptions.extend(done),
+                Err(e) => descriptions.push(format!("{} could not be undone: {e}", path.display())),
             },
             Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(e)) => said.push(format!("{}: {e}", path.display())),
+            Err(TryLockError::Error(e)) => descriptions.push(format!("{}: {e}", path.display())),
         }
     }
-    said
+    descriptions
 }
 
 /// Undoes the log in a file whose lock is held, and removes it; returns descriptions.
@@ -254,19 +254,19 @@ fn undo_file(path: &Path) -> io::Result<Vec<String>> {
         text => text?,
     };
     let actions: Vec<Action> = text.lines().filter_map(Action::of).collect();
-    let said = undo(&actions)?;
+    let descriptions = undo(&actions)?;
     fs::remove_file(path)?;
-    Ok(said)
+    Ok(descriptions)
 }
 
 /// Undoes a list of changes: removes instances of tracefs, and gives each setting that still has
 /// the last value written its first one again. Returns descriptions.
 fn undo(actions: &[Action]) -> io::Result<Vec<String>> {
-    let mut said = Vec::new();
+    let mut descriptions = Vec::new();
     let mut settings: Vec<Action> = Vec::new();
     for action in actions {
         match action {
-            Action::Instance(_) => said.extend(action.undo()?),
+            Action::Instance(_) => descriptions.extend(action.undo()?),
             Action::Setting { path, ours, .. } => {
                 let same = settings
                     .iter_mut()
@@ -288,9 +288,9 @@ fn undo(actions: &[Action]) -> io::Result<Vec<String>> {
         }
     }
     for action in &settings {
-        said.extend(action.undo()?);
+        descriptions.extend(action.undo()?);
     }
-    Ok(said)
+    Ok(descriptions)
 }
 
 #[cfg(test)]
