@@ -107,8 +107,8 @@ pub fn change_2011(base: f64, new: f64, better: Better) -> Option<f64> {
     }
 }
 
-/// Returns the results of the iterations that ran to their end, of one cell's iterations; `None` in
-/// `results` is an iteration without a result.
+/// Returns the results of those iterations of a cell that ran to their end; `None` in `results` is
+/// an iteration without a result.
 pub fn completed(results: &[Option<RunResult>]) -> Vec<&RunResult> {
     values::completed(results).collect()
 }
@@ -206,8 +206,9 @@ fn figure_of(r: &RunResult, name: &str) -> Option<f64> {
     }
 }
 
-/// Returns the report rows of an experiment, group by group in the order of its matrix. A group
-/// holds the cells that differ only in the compared policy; the baseline comes first in it.
+/// Returns the report rows of an experiment, group by group in the order of its matrix. A cell is
+/// one combination of the matrix's axes (policy, filesystem, …); a group holds the cells that
+/// differ only in the compared policy, the baseline first.
 pub fn groups(outcomes: &Outcomes) -> Vec<Group> {
     let cells = &outcomes.experiment.cells;
     type Members<'a> = Vec<(&'a Cell, Vec<&'a RunResult>)>;
@@ -219,6 +220,7 @@ pub fn groups(outcomes: &Outcomes) -> Vec<Group> {
         if place == in_order.len() {
             in_order.push((group, Vec::new()));
         }
+        // Cells of one group may be apart in the matrix.
         in_order[place].1.push((cell, completed(results)));
     }
     in_order

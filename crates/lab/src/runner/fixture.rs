@@ -168,8 +168,8 @@ pub fn simulate(spec: &RunSpec, control: &Control) -> RunResult {
     }
 }
 
-/// Returns the stand-in's result for a real kernel: counters under a kernel's names, and none of
-/// the figures that a real kernel does not report.
+/// Stands in for a real kernel in tests: returns a result with counters under a kernel's names, and
+/// none of the figures that a real kernel does not report.
 pub fn kernel(spec: &RunSpec, kernel: &Kernel, control: &Control) -> RunResult {
     let engine = simulate(spec, control);
     let small = digest(spec) % 1000;

@@ -72,7 +72,7 @@ pub trait Worlds: Sync {
     fn engine(&self, spec: &RunSpec, control: &Control) -> RunResult;
 
     /// Returns a text that tells one build of a kernel from another build of the same name, so that
-    /// results of different builds are never put side by side.
+    /// results of different builds are never put side by side. The default has no kernels.
     ///
     /// # Errors
     /// Fails if there is no such build, or it can't be run here.
@@ -91,6 +91,7 @@ pub trait Worlds: Sync {
     }
 
     /// Returns a setting of the cell that the real kernel does not take; `None` if it takes all.
+    /// The default accepts all.
     ///
     /// # Errors
     /// Fails if the settings could not be tried. The runs of the cell then report the cause
@@ -113,7 +114,8 @@ pub trait Worlds: Sync {
     }
 
     /// Returns, by zone name, the pages of each zone that a kernel's allocator owns once the
-    /// machine has booted. `None`: this implementation cannot boot the kernel to find out.
+    /// machine has booted. `None`: this implementation cannot boot the kernel to find out. The
+    /// default cannot.
     ///
     /// # Errors
     /// Fails if the kernel does not boot.
@@ -128,7 +130,8 @@ pub trait Worlds: Sync {
     }
 
     /// Runs a real kernel. Gives the same bytes for the same specification, whatever the host does
-    /// meanwhile; a failure is reported as the outcome of the run.
+    /// meanwhile; a failure is reported as the outcome of the run. The default has no kernels and
+    /// fails.
     fn kernel(&self, spec: &RunSpec, kernel: &Kernel, control: &Control) -> (RunResult, HostUse) {
         let _ = (spec, control);
         let error = format!("the kernel `{}` can't be run: {ALONE}", kernel.build);
@@ -188,7 +191,8 @@ impl Journal for NoJournal {
     fn finished(&mut self, _: u32, _: u32, _: &RunResult) {}
 }
 
-/// Runs every cell as many times as the experiment says.
+/// Runs every cell of the experiment once for each iteration, on as many threads as `options` says,
+/// and returns all results. `simulate` runs the engine or a real kernel.
 ///
 /// # Errors
 /// With `check`, returns the first iteration in the order of work whose two runs differ.
@@ -395,9 +399,10 @@ impl Pool<'_> {
         }
     }
 
-    /// Runs one iteration of a cell once, in the engine or a real kernel, under a fresh control
-    /// that lets `watch` stop it. Returns the result and the host's resources that a real kernel
-    /// took; `None` if the run was stopped.
+    /// Runs one iteration of a cell once, in the engine or a real kernel. While it runs, the place
+    /// of the worker `slot` holds the job's `index` and a fresh control, by which `watch` can stop
+    /// it. Returns the result and the host's resources that a real kernel took; `None` if the run
+    /// was stopped.
     ///
     /// # Errors
     /// Returns the payload of a panic of the run.

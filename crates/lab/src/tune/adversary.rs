@@ -124,7 +124,8 @@ impl Pattern {
         ]
     }
 
-    /// Formats the pattern as options of `burst`.
+    /// Formats the pattern as options of the program `burst`: `-s 1024K -r 512K -i 20000us -h
+    /// 1000us`.
     pub fn options(&self) -> String {
         let mut s = format!("-s {}K", self.size_kbytes);
         if let Some(rate) = self.rate_kbytes {
@@ -427,7 +428,8 @@ pub fn text(found: &Found, question: &Question) -> String {
     out
 }
 
-/// Returns the result of a search as JSON.
+/// Returns the result of a search for the worst bursts as JSON: the command, and the patterns with
+/// their costs.
 pub fn json(found: &Found, question: &Question) -> Value {
     let of = |(p, c): &(Pattern, Cost)| json!({ "pattern": p, "cost": c });
     json!({

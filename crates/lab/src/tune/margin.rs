@@ -30,7 +30,7 @@ pub enum Case {
 }
 
 impl Case {
-    /// Returns the case in words.
+    /// Returns the case in words: `bursts x 2`, `cost_lru +50 %`.
     pub fn name(&self) -> String {
         match self {
             Self::Seeds => "other seeds".into(),
@@ -99,7 +99,8 @@ pub struct Refused {
     pub figures: Figures,
 }
 
-/// Returns every case but the seeds, in the order of reports.
+/// Returns every case but the seeds, in the order of reports: each cost parameter halved, and half
+/// as large again, then bursts of twice the memory.
 fn cases() -> Vec<Case> {
     let costs = cost_parameters().into_iter();
     costs
@@ -118,7 +119,7 @@ impl Borne {
         self.0.iter().any(|m| m.case == *case)
     }
 
-    /// Returns the first of these margins whose case must hold and in which a goal is missed, as
+    /// Returns the first of these results whose case must hold and in which a goal is missed, as
     /// the reason to refuse the setting; `None` if there is none.
     fn refused(of: &[Margin]) -> Option<Refused> {
         let bad = of.iter().find(|m| !m.holds && m.case.must_hold())?;
@@ -128,7 +129,8 @@ impl Borne {
         })
     }
 
-    /// Returns all margins: the seeds, then the other cases in their order.
+    /// Returns the results of a setting under all cases tried: the seeds, then the other cases in
+    /// the order of reports.
     pub fn margins(mut self) -> Vec<Margin> {
         let order: Vec<Case> = [Case::Seeds].into_iter().chain(cases()).collect();
         self.0

@@ -119,7 +119,9 @@ impl From<Interrupted> for NoAnswer {
 const WIDER: f64 = 1.25;
 const RUNGS: usize = 16;
 
-/// Answers a question about an experiment of one cell; `simulate` runs the cell.
+/// Finds settings (sysctls) with which the machine of the experiment's only cell reaches the goals
+/// of `question`: tries the machine's own, searches for others in simulation, and tests the result
+/// under other seeds, bursts and costs. `simulate` runs the cell.
 ///
 /// # Errors
 /// Fails if the goals can't be met, or the user interrupts it.
@@ -260,9 +262,9 @@ fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Ans
 }
 
 /// Tries the settings of `ladder` one after the other, then the last one with wider and wider
-/// watermarks, until one bears every case that must hold, keeps more memory free than the goals
-/// allow, or can't be widened. Returns the settings tried and the cases that the last one was tried
-/// under. `own` has the figures of the machine's own settings.
+/// watermarks, until one bears every case that must hold (other seeds, other costs), keeps more
+/// memory free than the goals allow, or can't be widened. Returns the settings tried and the cases
+/// that the last one was tried under. `own` has the figures of the machine's own settings.
 fn try_ladder(
     trials: &Trials<'_>,
     space: &Space,

@@ -45,8 +45,8 @@ pub struct Learning {
 pub type Setting = Vec<(&'static str, u64)>;
 
 impl Learning {
-    /// Returns the sums of all zones' watermarks in pages (min, low, high) that the kernel's
-    /// formula gives for this `min_free_kbytes`.
+    /// Returns the sums over all zones of the watermarks in pages (min, low, high) that the
+    /// kernel's formula gives for this `min_free_kbytes`.
     fn sums(&self, min_free_kbytes: u64, formula: MarkFormula) -> [u64; 3] {
         let all = formula.marks(min_free_kbytes, &self.zones);
         all.iter().fold([0; 3], |sums, marks| {
@@ -170,7 +170,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Describes the cause in words.
+    /// Describes the cause of a change of watermarks in words, with its counts.
     pub fn text(self) -> String {
         match self {
             Self::DirectReclaim(n) => format!("{n} direct reclaims since the last look: raise"),

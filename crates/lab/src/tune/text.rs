@@ -114,7 +114,8 @@ fn columns(f: &Figures, goals: &Goals) -> Vec<TableCell> {
     cells
 }
 
-/// Returns the lines that stand with every answer of the model: its origin, the goals, the seed.
+/// Returns the lines that stand with every answer of `tune`, so that a prediction is not taken for
+/// a measurement: model, machine and version, the goals, the search's seed.
 pub fn provenance(cell: &Cell, question: &Question) -> Vec<String> {
     vec![
         predicted(cell),
@@ -249,7 +250,7 @@ fn margin_table(margins: &[Margin], goals: &Goals) -> Table {
     t
 }
 
-/// Returns the figures of a setting as JSON.
+/// Returns the figures measured with a setting as JSON, with their units in the names.
 fn figures_json(f: &Figures) -> Value {
     let mut figures = json!({
         "kept_free_bytes": f.kept_free, "longest_allocation_ns": f.worst_ns,
@@ -393,7 +394,9 @@ impl AnswerReport<'_> {
         out
     }
 
-    /// Returns the answer as JSON.
+    /// Returns the answer of `tune` as JSON: the machine's own and the chosen setting with their
+    /// figures, the margins, the settings refused on the way, the front, and the origin of the
+    /// figures.
     pub fn json(&self) -> Value {
         let Self {
             answer,
@@ -547,7 +550,7 @@ pub fn learned_text(l: &Learned) -> String {
     )
 }
 
-/// Returns the result of learning as JSON.
+/// Returns the result of learning watermarks as JSON: the stress phases, and the profile.
 pub fn learned_json(l: &Learned) -> Value {
     json!({
         "lowmark": env!("CARGO_PKG_VERSION"),

@@ -129,7 +129,7 @@ impl Verified {
         out
     }
 
-    /// Returns the verdict and the figures as JSON.
+    /// Returns the verdict of the real kernel, and the figures of both settings in it, as JSON.
     pub fn json(&self) -> Value {
         let figures = |f: &Figures| {
             json!({

@@ -21,7 +21,8 @@ use std::time::Duration;
 /// order; or the reason why they are not known.
 type Owned = Result<Vec<u64>, String>;
 
-/// Sets the sizes of a machine's zones, in their order, to these numbers of pages.
+/// Sets the sizes of a machine's zones, in their order, to these numbers of pages, such as a
+/// guest's allocator owns.
 ///
 /// # Panics
 /// Panics if the number of zones is another one.
@@ -150,8 +151,8 @@ fn ask(worlds: Simulate<'_>, cell: &Cell, kernel: &Kernel, stop: &AtomicBool) ->
     by_zone(&zones(cell), &owned)
 }
 
-/// Sorts a guest's pages, given by zone name in `guest`, in the order of a machine's zones. Fails if
-/// the guest has other zones, or the machine has two of one kind.
+/// Sorts a guest's pages, given by zone name in `guest`, in the order of a machine's zones. Fails
+/// if the guest has other zones, or the machine has two of one kind.
 fn by_zone(zones: &[ZoneSpec], guest: &[(String, u64)]) -> Owned {
     let of = |zone: &ZoneSpec| {
         let name = zone.zone.name();

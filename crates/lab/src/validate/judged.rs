@@ -90,7 +90,8 @@ fn digest_of(version: u32) -> String {
     hex(&hash.finalize())
 }
 
-/// Returns all figures in the file's order.
+/// Reads the list of the figures by which the engine is judged beside a real kernel, which is built
+/// into the program, in the file's order.
 pub fn figures() -> Vec<Figure> {
     let file: File =
         toml::from_str(EMBEDDED).expect("the file that comes with the program is right");

@@ -77,7 +77,7 @@ impl Kept {
         self.scenarios.insert(scenario.name.clone(), of);
     }
 
-    /// Returns the kept figures of a scenario.
+    /// Returns the kernel's figures of a scenario that this file keeps.
     ///
     /// # Errors
     /// Fails if the scenario is not kept, or was kept with other content or another list of
@@ -163,7 +163,7 @@ pub fn file(folder: &Path, kernel: &str) -> PathBuf {
 /// Largest file that is read, in bytes: some dozen times that of the suite of this project.
 const MOST: u64 = 256 << 20;
 
-/// Reads a file of kept figures.
+/// Reads a file of kept figures of a kernel, and checks its format.
 ///
 /// # Errors
 /// Fails if the file cannot be read, or is not a file of kept figures.
@@ -212,7 +212,7 @@ pub fn read_folder(folder: &Path) -> Result<Vec<Kept>, Diagnostic> {
     Ok(all)
 }
 
-/// Writes a file completely or not at all; creates its folder if necessary.
+/// Writes a file of kept figures completely or not at all; creates its folder if necessary.
 ///
 /// # Errors
 /// Returns the error of the system.

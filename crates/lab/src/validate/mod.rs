@@ -275,7 +275,7 @@ pub fn first_apart(ours: &Series, theirs: &Series, name: &str) -> Option<(f64, f
     Some(in_a_row.find(|two| two.iter().all(apart))?[0])
 }
 
-/// Returns the figures of every cell of an experiment, in matrix order.
+/// Returns the values of all judged figures for every cell of an experiment, in matrix order.
 pub fn measured(outcomes: &Outcomes) -> Vec<Measured> {
     let figures = judged::figures();
     let cells = 0..outcomes.experiment.cells.len();
@@ -338,7 +338,9 @@ impl Pair {
         }
     }
 
-    /// Marks the figures that were added to the list after `version` as not measured in the kernel.
+    /// Marks the figures that were added to the list of figures after `version`, by which the
+    /// kernel was measured, as not measured. `figures` is the list, in the order of the pair's
+    /// figures.
     #[must_use]
     pub fn measured_by(mut self, version: u32, figures: &[Figure]) -> Self {
         for (judged, figure) in self.figures.iter_mut().zip(figures) {
