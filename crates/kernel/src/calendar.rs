@@ -182,7 +182,8 @@ impl Calendar {
         Ok(())
     }
 
-    /// Lets the guest run at the time that it requested, and freely before `bound`, in nanoseconds.
+    /// Tells the waiting guest to run: moves virtual time to the time that the guest requested, and
+    /// lets it move its own clock freely up to `bound`, in nanoseconds.
     ///
     /// The bound is sent first, while the guest waits: a running guest could wait again before the
     /// bound arrives, and would apply it to its next turn.

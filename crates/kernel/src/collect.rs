@@ -71,7 +71,8 @@ pub struct Disks<'a> {
 }
 
 impl Heard {
-    /// Reads all frames. `open` starts from the beginning and is called again for a second pass; a
+    /// Reads all frames, the messages that a guest sent, or those of a recording, and reduces them.
+    /// `open` starts from the beginning and is called again for a second pass, which sums events; a
     /// last frame that is cut short is left out.
     ///
     /// # Errors
@@ -153,8 +154,8 @@ impl Heard {
         })
     }
 
-    /// Returns the setting that the guest did not accept: its index in the job, the reason, and the
-    /// names of files beside its own.
+    /// Returns the setting that the guest's kernel did not accept: its index in the job, the
+    /// reason, and the names of files beside its own; `None` if all were accepted.
     pub fn refused(&self) -> Option<(usize, &str, Vec<&str>)> {
         self.frames.iter().find_map(|f| match f {
             Frame::Refused(nth, why, beside) => {
@@ -205,7 +206,7 @@ impl Heard {
         result
     }
 
-    /// Adds the figures that the programs reported; equal names are summed.
+    /// Adds the metrics that the guest's programs reported; equal names are summed.
     fn figures(&self, into: &mut BTreeMap<String, Metric>) {
         for frame in &self.frames {
             if let Frame::Figure(name, unit, value) = frame

@@ -254,6 +254,7 @@ impl Disk {
     pub fn end(&mut self, now: u64, connection: &mut Connection) -> io::Result<bool> {
         for i in 0..self.members.len() {
             while let Some(ended) = self.members[i].device.end(now) {
+                // A request on an array ends with the last of its transfers.
                 let request = self.request(ended.slot);
                 request.parts -= 1;
                 request.failed |= ended.error.is_some();

@@ -156,7 +156,8 @@ pub fn sysctl_path(name: &str) -> String {
     }
 }
 
-/// Returns the name of a setting from its path: a sysctl's whole name, or `lru_gen`.
+/// Returns the name of a setting from the path of its file: a sysctl's whole name with dots, or
+/// `lru_gen`.
 pub fn setting_name(path: &str) -> String {
     if path == LRU_GEN {
         return "lru_gen".to_owned();
@@ -263,7 +264,8 @@ fn settings(spec: &RunSpec, kernel: &Kernel) -> Vec<(String, String)> {
     settings
 }
 
-/// Returns the settings made while the workload runs, by time in nanoseconds.
+/// Returns the settings made while the workload runs: each time in nanoseconds with the files to
+/// write and their texts.
 fn changes(spec: &RunSpec) -> Vec<(u64, Vec<(String, String)>)> {
     let changes = spec.changes.iter().map(|c| {
         let written = c.numbers().into_iter();

@@ -52,7 +52,7 @@ pub struct Initramfs<'a> {
 }
 
 impl<'a> Initramfs<'a> {
-    /// Starts an archive with the program `init` as `/init`.
+    /// Starts an initramfs with the program `init` as `/init`, the guest's first process.
     pub fn new(init: &'a [u8]) -> Self {
         let mut files = BTreeMap::new();
         let init = File {
@@ -89,7 +89,7 @@ impl<'a> Initramfs<'a> {
         Ok(self)
     }
 
-    /// Returns the archive, uncompressed.
+    /// Returns the initramfs as a cpio archive ("newc"), uncompressed.
     ///
     /// # Errors
     /// A file is also needed as a folder, or is too large.

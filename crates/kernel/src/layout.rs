@@ -71,6 +71,8 @@ impl<'a> Layout<'a> {
         let preload = &self.built.preload;
         for (i, (kind, bytes)) in self.filesystems().enumerate() {
             let path = &self.paths[i];
+            // Swap without a disk of its own becomes the second partition of the first filesystem's
+            // disk.
             match self.swap_behind(i) {
                 Some(swap) => {
                     let image = self.images.get(kind, bytes, preload)?;

@@ -206,7 +206,8 @@ struct Boot<'j, 's> {
 }
 
 impl<'j> Boot<'j, '_> {
-    /// Boots for this job with these disks, seed 0, and no further inputs.
+    /// Returns the inputs of a guest's boot for this job with these disks: seed 0, no file of the
+    /// host, no user at the console.
     fn with(job: &'j Job, disks: Vec<Disk>) -> Self {
         Self {
             job,
@@ -593,8 +594,8 @@ impl After {
         }
     }
 
-    /// Returns the outcome of a run whose guest ended so: an ending of the guest alone is no
-    /// failure if it has sent its last frame.
+    /// Returns the outcome of a run from how its guest ended. Powering off is no failure if the
+    /// guest has sent its last frame and reports no failure.
     fn outcome(&self) -> Outcome {
         let failed = |error: String| Outcome::Failed { error };
         match &self.ending {

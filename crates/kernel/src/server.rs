@@ -133,7 +133,7 @@ impl Server {
         self.ports.iter().map(|p| &p.disk)
     }
 
-    /// Returns the contents of the disks, once the guest is gone.
+    /// Returns the contents of the disks, in order, once the guest is gone.
     pub fn into_stores(self) -> Vec<Store> {
         self.ports
             .into_iter()
@@ -246,7 +246,8 @@ impl Server {
         )
     }
 
-    /// Serves a message to the clock, or the guest's first connection to it.
+    /// Serves a message of the guest to its clock (User-Mode Linux's time travel): a request of a
+    /// time, a wait, a question. The first call accepts the guest's connection.
     fn serve_clock(&mut self) -> io::Result<()> {
         match &mut self.calendar {
             Some(calendar) => calendar.serve(),
@@ -257,9 +258,9 @@ impl Server {
         }
     }
 
-    /// Serves a message to the disk with index `i`, or the guest's first connection to it. Takes
-    /// the requests that a kick announces and lowers the guest's bound to their next completion,
-    /// before the kick is acknowledged.
+    /// Serves a message of the guest's driver to the disk with index `i`; the first call accepts
+    /// the connection. Takes the requests that a kick announces and lowers the guest's bound to
+    /// their next completion, before the kick is acknowledged.
     fn serve_disk(&mut self, i: usize) -> io::Result<()> {
         let port = &mut self.ports[i];
         let Some(connection) = &mut port.connection else {
@@ -361,7 +362,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Starts at virtual time 0 and the present wall time.
+    /// Starts to watch a guest's progress at virtual time 0 and the present wall time.
     fn new() -> Self {
         Self {
             to: 0,
@@ -401,7 +402,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// Makes virtual time 0 correspond to the present wall time.
+    /// Starts to hold a guest's time back to wall time: virtual time 0 corresponds to now.
     fn new() -> Self {
         Self {
             zero: Instant::now(),

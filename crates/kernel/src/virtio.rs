@@ -125,8 +125,8 @@ fn body<T: ByteValued + Copy>(bytes: &[u8]) -> io::Result<T> {
 }
 
 impl Connection {
-    /// Makes the connection of a disk of `capacity` bytes with the guest at the other end of
-    /// `socket`.
+    /// Makes the connection (vhost-user) of a disk of `capacity` bytes with the guest's driver at
+    /// the other end of `socket`.
     ///
     /// # Panics
     /// Never: the size of the ring is a power of two.
@@ -227,7 +227,8 @@ impl Connection {
         Ok(Asked::SetUp)
     }
 
-    /// Acknowledges the last kick, once its requests are taken.
+    /// Acknowledges the guest's last kick (its notice of new requests), once these are taken from
+    /// the ring.
     ///
     /// # Errors
     /// The guest has gone.

@@ -86,7 +86,7 @@ impl Beneath {
         Ok(made)
     }
 
-    /// Opens a regular file, or reads a symbolic link.
+    /// Opens a regular file below this folder for reading, or reads a symbolic link there.
     ///
     /// # Errors
     /// There is neither, or the path leaves the folder or goes through a link.
@@ -104,7 +104,7 @@ impl Beneath {
         }
     }
 
-    /// Reads a whole regular file.
+    /// Reads a whole regular file below this folder.
     ///
     /// # Errors
     /// As [`Beneath::find`], or the path is a symbolic link.
@@ -117,7 +117,7 @@ impl Beneath {
         Ok(bytes)
     }
 
-    /// Reads the target of a symbolic link.
+    /// Reads the target of a symbolic link below this folder.
     ///
     /// # Errors
     /// As [`Beneath::find`], or the path is a regular file.
@@ -137,7 +137,8 @@ impl Beneath {
         Ok(Found::Link(OsString::from_vec(to.into_bytes()), meta))
     }
 
-    /// Removes a file or link. Succeeds if it does not exist, or if its path goes through a link.
+    /// Removes a file or link below this folder. Succeeds if it does not exist, or if its path goes
+    /// through a link.
     ///
     /// # Errors
     /// The system refuses.

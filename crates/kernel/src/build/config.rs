@@ -46,7 +46,7 @@ pub struct Fragment {
 const MOST: u64 = 16 << 20;
 
 impl Fragment {
-    /// Reads a fragment from a file.
+    /// Reads a fragment of a kernel's configuration (lines `CONFIG_X=y`) from a file.
     ///
     /// # Errors
     /// The file can't be read.
@@ -78,7 +78,8 @@ struct Want {
 pub struct Wanted(BTreeMap<String, Want>);
 
 impl Wanted {
-    /// Reads our fragment and the user's.
+    /// Reads the values that our fragment of the kernel's configuration and then the user's ask
+    /// for.
     ///
     /// # Errors
     /// A line is neither a setting nor a comment, or changes a symbol that is required.

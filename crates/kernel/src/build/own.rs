@@ -57,6 +57,7 @@ pub fn apply(
         bytes: own.text.into(),
     };
     patched.apply(scan, &patch, &release.text).map_err(|e| {
+        // The release that the patch is made for.
         let (major, minor) = own.series;
         BuildError::input(
             format!("{e} (Lowmark's own patch, made for {major}.{minor}, which charges computing time)"),

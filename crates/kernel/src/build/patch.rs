@@ -97,8 +97,8 @@ impl Patched {
         Ok(())
     }
 
-    /// Returns the kind of the file or link at `path` after the patches so far; `None` where there
-    /// is neither.
+    /// Returns the kind (file, executable, link) of the name at `path` after the patches so far;
+    /// `None` where there is none.
     fn kind(&self, scan: &Scan, path: &Path) -> Option<Kind> {
         match self.0.get(path) {
             Some(known) => known.as_ref().map(|(kind, _)| *kind),

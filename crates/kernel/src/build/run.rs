@@ -143,7 +143,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const REPEATED: usize = 4;
 
 impl Log {
-    /// Creates an empty log.
+    /// Creates an empty log file for the output of a build's programs.
     ///
     /// # Errors
     /// The file can't be created.

@@ -49,7 +49,8 @@ impl Manifest {
         Sha256::digest(self.text()).into()
     }
 
-    /// Returns one line per entry: kind, digest, name. Names are bytes, and so is the text.
+    /// Returns the manifest as text, one line for each file: kind (`f`, `x` executable, `l` link),
+    /// digest, name. Names are bytes, and so is the text.
     pub fn text(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.0.len() * 100);
         for (path, entry) in &self.0 {
@@ -67,7 +68,7 @@ impl Manifest {
         out
     }
 
-    /// Reads the output of [`Manifest::text`]; returns `None` for any other text.
+    /// Reads a manifest from the output of [`Manifest::text`]; returns `None` for any other text.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let mut out = BTreeMap::new();
         for line in text.split_inclusive(|b| *b == b'\n') {

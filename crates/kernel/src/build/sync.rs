@@ -44,7 +44,8 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// Returns the copy below a name's work folder, as drawn in `Cache`.
+    /// Returns the private copy of the sources below the work folder of a kernel's name, with the
+    /// files beside it.
     pub fn below(work: &Path) -> Self {
         Self {
             root: work.join("source"),

@@ -191,8 +191,8 @@ impl Queue {
     }
 }
 
-/// Sums up the events in the frames; `None`: there are no tracepoints, or the run has no start or
-/// end.
+/// Sums up the events of tracepoints in the frames that a guest sent, in two passes; `None`: there
+/// are no tracepoints, or the run has no start or end.
 ///
 /// # Errors
 /// Formats or pages can't be read.

@@ -39,7 +39,7 @@ pub fn swap_page(bytes: u64) -> Result<Vec<u8>, ImageError> {
     Ok(page)
 }
 
-/// Makes a swap area of `bytes` bytes in a new sparse file.
+/// Makes a swap area of `bytes` bytes, as `mkswap` does, in a new sparse file.
 ///
 /// # Errors
 /// As [`swap_page`]; or the file can't be written.

@@ -209,7 +209,8 @@ impl Images {
         self.entries().iter().map(|k| k.bytes).sum()
     }
 
-    /// Removes all entries. A running job has its own copies, or an open file.
+    /// Removes the cache of filesystem images with all its entries. A running job has its own
+    /// copies, or an open file.
     ///
     /// # Errors
     /// An entry can't be removed.

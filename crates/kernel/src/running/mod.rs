@@ -219,8 +219,8 @@ impl<W: Write> Recorder<W> {
         self.tracer.is_some()
     }
 
-    /// Starts to record the running kernel: starts its tracepoints, writes the start's frame, and
-    /// takes the first sample of /proc at time 0.
+    /// Starts the recording: starts the tracepoints, if events are recorded, writes the start's
+    /// frame, and takes the first sample at time 0.
     ///
     /// # Errors
     /// Returns one line if a file of /proc or of tracefs can't be read any more, or the recording

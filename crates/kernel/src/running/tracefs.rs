@@ -19,7 +19,8 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// Finds tracefs, or mounts it detached.
+    /// Finds the folder where tracefs is mounted; if there is none, mounts it for this process only
+    /// (detached).
     ///
     /// # Errors
     /// The kernel has none, or access needs root.
@@ -77,7 +78,8 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes an instance with a unique name. Its removal is written down before it is made.
+    /// Makes an instance of tracefs with a unique name. Its removal is written into the undo log
+    /// first, so that the next start removes the instance if this process is killed.
     ///
     /// # Errors
     /// There is no tracefs, no right to use it, or the undo file can't be written.

@@ -131,8 +131,8 @@ impl Undo {
         &self.name
     }
 
-    /// Logs a change that is about to be made. For a file logged more than once the last entry
-    /// holds.
+    /// Logs a change that is about to be made. If a setting is logged more than once, undoing gives
+    /// it the old value of the first entry, provided that it still has the new value of the last.
     ///
     /// # Errors
     /// The log could not be written, so the change must not be made.
@@ -152,7 +152,7 @@ impl Undo {
         Ok(descriptions)
     }
 
-    /// Discards the log: nothing is left to undo.
+    /// Discards the log and removes its file: nothing is left to undo.
     ///
     /// # Errors
     /// The file can't be removed.
