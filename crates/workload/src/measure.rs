@@ -76,7 +76,7 @@ pub struct Measure {
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 impl Default for Measure {
-    /// Starts without a measured call.
+    /// Starts with empty histograms of latency, up to an hour, for reads, writes and syncs.
     fn default() -> Self {
         Self {
             calls: std::array::from_fn(|_| Calls {
@@ -170,7 +170,8 @@ pub struct Responses {
 }
 
 impl Default for Responses {
-    /// Starts without a task that is to respond.
+    /// Starts with an empty histogram of response times, up to an hour, and no task that is to
+    /// respond.
     fn default() -> Self {
         Self {
             times: Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("valid bounds"),

@@ -160,6 +160,7 @@ impl OptionValue<'_> {
     /// # Errors
     /// The text is no whole number, or is out of range.
     pub fn number(&self, range: RangeInclusive<u64>) -> Result<u64, CommandError> {
+        // The syntax has the texts of errors.
         let s = self.syntax;
         let number = units::whole(self.text);
         if let Some(n) = number.filter(|n| range.contains(n)) {

@@ -142,6 +142,7 @@ impl Progress {
             Ranks::Zipf(zipf) => self.scatter.apply(u64::from(zipf.draw(&mut self.rng))),
             Ranks::Pareto(pareto) => self.scatter.apply(pareto.draw(&mut self.rng)),
             Ranks::Any => self.rng.below(self.blocks),
+            // `passed` blocks were issued in this pass; each pass has a permutation of its own.
             Ranks::Once => {
                 if self.passed == self.blocks {
                     self.passed = 0;

@@ -45,7 +45,7 @@ pub trait Host {
     /// the number of bytes.
     fn write(&self, fd: Fd, buf: &Self::Buf, len: u64) -> impl Future<Output = HostResult<u64>>;
     /// pread(2): reads at most `len` bytes at `pos` into the start of `buf`; returns the number of
-    /// bytes, 0 at the end. The file position may change.
+    /// bytes, 0 at the end. The file position may change. The default seeks and reads.
     fn read_at(
         &self,
         fd: Fd,
@@ -59,7 +59,7 @@ pub trait Host {
         }
     }
     /// pwrite(2): writes at most `len` bytes from the start of `buf` at `pos`; returns the number
-    /// of bytes. The file position may change.
+    /// of bytes. The file position may change. The default seeks and writes.
     fn write_at(
         &self,
         fd: Fd,
@@ -74,7 +74,8 @@ pub trait Host {
     }
     /// memcpy(3): copies `len` bytes from offset `from_at` of `from` to offset `to_at` of `to`;
     /// both ranges lie inside their buffers. Programs use it to gather records of one size into
-    /// records of another. A world without contents only charges the time.
+    /// records of another. A world without contents only charges the time. The default fails, as
+    /// not every host can.
     fn copy(
         &self,
         from: &Self::Buf,
@@ -88,7 +89,8 @@ pub trait Host {
     }
     /// lseek(2) from the start; returns the new position.
     fn seek(&self, fd: Fd, pos: u64) -> impl Future<Output = HostResult<u64>>;
-    /// posix_fadvise(2) of a whole file: announces how it will be read through this descriptor.
+    /// posix_fadvise(2) of a whole file: announces how it will be read through this descriptor. The
+    /// default fails, as not every host can.
     fn fadvise(&self, fd: Fd, advice: Advice) -> impl Future<Output = HostResult<()>> {
         let _ = (fd, advice);
         async {
@@ -134,7 +136,8 @@ pub trait Host {
     ) -> impl Future<Output = HostResult<Fd>>;
     /// [`Self::unlink`] of the path that [`joined`] makes. `name` has no slash.
     fn unlink_in(&self, dir: &Self::Dir, name: &str) -> impl Future<Output = HostResult<()>>;
-    /// stat(2).
+    /// stat(2): returns whether `path` is a directory, and its length in bytes. The default fails,
+    /// as not every host can.
     fn stat(&self, path: &str) -> impl Future<Output = HostResult<Stat>> {
         let _ = path;
         async {
@@ -145,7 +148,7 @@ pub trait Host {
     }
     /// [`Self::stat`] of the path that [`joined`] makes of a directory and the `nth` of the names
     /// that [`Self::read_dir`] returned for it; the same system call. A host may cache the inodes
-    /// of these names until one is added or removed.
+    /// of these names until one is added or removed. The default fails, as not every host can.
     fn stat_listed(
         &self,
         dir: &Self::Dir,
@@ -170,7 +173,8 @@ pub trait Host {
         let _ = (what, len, advice);
         async { Err(HostError::Unsupported("mapping memory".to_owned())) }
     }
-    /// Accesses the first word of each of `pages` pages from page `first` on, in order.
+    /// Accesses the first word of each of `pages` pages from page `first` on, in order. `word` says
+    /// which value is expected there and which is stored. The default fails, as not every host can.
     fn touch(
         &self,
         map: MapId,
@@ -187,7 +191,8 @@ pub trait Host {
         async { Err(HostError::Unsupported("mapped memory".to_owned())) }
     }
     /// alloc_pages(9): takes 2^`order` contiguous unmovable pages of kernel memory. An `atomic`
-    /// request does not sleep and may take from the reserves. `None`: the allocation failed.
+    /// request does not sleep and may take from the reserves. `None`: the allocation failed. The
+    /// default fails, as not every host can.
     fn alloc_pages(
         &self,
         order: u32,
@@ -205,7 +210,8 @@ pub trait Host {
     fn usage(&self) -> HostResult<Usage> {
         Err(HostError::Unsupported("asking for its usage".to_owned()))
     }
-    /// Returns the machine's memory in bytes, as the kernel reports it (MemTotal).
+    /// Returns the machine's memory in bytes, as the kernel reports it (MemTotal). The default
+    /// fails, as not every host knows.
     fn memory(&self) -> HostResult<u64> {
         Err(HostError::Unsupported(
             "asking for the memory's size".to_owned(),

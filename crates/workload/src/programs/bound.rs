@@ -103,8 +103,8 @@ macro_rules! binds {
                 Some(self.0.cpus)
             }
 
-            /// Returns the program with larger or smaller bursts, on the same CPUs; `None` if it
-            /// makes no bursts.
+            /// Returns the program with bursts of `factor` times the memory, on the same CPUs;
+            /// `None` if it makes no bursts.
             fn with_bursts(&self, factor: f64) -> Option<Self> {
                 let command = Box::new(self.0.command.with_bursts(factor)?);
                 let cpus = self.0.cpus;
