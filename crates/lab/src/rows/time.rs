@@ -140,6 +140,7 @@ pub fn time_text(outcomes: &Outcomes) -> String {
              the lifetime\n{t}"
         );
     }
+    // A run of a real kernel without task times.
     let untold = |r: &RunResult| r.origin == Origin::Kernel && r.tasks.is_empty();
     if outcomes.results.iter().flatten().flatten().any(untold) {
         let _ = writeln!(

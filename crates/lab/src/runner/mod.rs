@@ -382,6 +382,7 @@ impl Pool<'_> {
             check_full: check == Check::Full,
             ..spec.clone()
         };
+        // Only the first run is listened to: `take` leaves no listener for the second.
         let mut pair = Vec::with_capacity(2);
         for _ in 0..2 {
             match self.once(slot, index, cell, &spec, listener.take()) {
@@ -390,6 +391,7 @@ impl Pool<'_> {
                 Err(payload) => return fail(check::panic_text(payload.as_ref())),
             }
         }
+        // Both results, each with the host's resources that its run took.
         let (second, again) = pair.pop()?;
         let (first, mut used) = pair.pop()?;
         used.extend(again);

@@ -168,6 +168,7 @@ impl Goals {
     /// machine's own settings. Empty if all goals are met.
     pub fn missed(&self, f: &Figures, own_throughput: f64) -> Vec<(Goal, f64)> {
         let mut missed = Vec::new();
+        // Notes a goal as missed if the figure `is` exceeds the limit `most`.
         let mut above = |goal, is: f64, most: f64| {
             if is > most {
                 missed.push((goal, (is / most).ln()));

@@ -159,6 +159,8 @@ pub fn try_cases(
     let kept = kept_free_of(trials.cell(), setting);
     let cell = trials.with(setting);
     let relative = goals.throughput.is_some();
+    // Compares the figures under a case with the goals; `own` is the throughput of the machine's
+    // own settings under the same case.
     let judge = |case: Case, figures: Figures, own: f64| Margin {
         holds: goals.missed(&figures, own).is_empty(),
         own_throughput: own,

@@ -59,6 +59,7 @@ impl Plot {
         let answer = r.answer;
         let mut seen: Vec<&Figures> = answer.all.iter().map(|(_, f)| f).collect();
         seen.extend([&answer.own, &answer.chosen.figures]);
+        // The least and the largest of a figure, with some room.
         let ends = |of: &dyn Fn(&Figures) -> u64| {
             let values = || seen.iter().map(|f| of(f).max(1) as f64);
             let least = values().fold(f64::MAX, f64::min);

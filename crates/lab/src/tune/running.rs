@@ -89,6 +89,7 @@ impl Learning {
         let wanted = low + u64::from(extra);
         match self.knob {
             Knob::ScaleFactor(most) => {
+                // The sum of the low watermarks that a scale factor gives.
                 let of = |factor: u32| {
                     let formula = MarkFormula {
                         scale_factor: Some(factor.into()),
@@ -118,6 +119,7 @@ impl Learning {
             Knob::MinFree => {
                 // The kernel sets low to 5/4 of min.
                 let mut kbytes = (4 * wanted * 4).div_ceil(5).max(self.min_free_kbytes);
+                // The sum of the low watermarks that a minimum gives.
                 let of = |kbytes| self.sums(kbytes, self.formula)[1];
                 // Each zone is rounded down, by less than a page.
                 while of(kbytes) < wanted {

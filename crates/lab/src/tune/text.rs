@@ -164,6 +164,7 @@ fn front_table(answer: &Answer, goals: &Goals) -> Table {
         .front
         .iter()
         .position(|(s, _)| *s == answer.chosen.setting);
+    // Each `every`th setting of the front is listed, beside the last and the chosen one.
     let every = n.div_ceil(SHOWN).max(1);
     let mut listed = false;
     for (i, (setting, f)) in answer.front.iter().enumerate() {

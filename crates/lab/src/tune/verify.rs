@@ -57,8 +57,7 @@ pub fn verify(
     let figures = trials.figures(&setting)?;
     trials.done();
     let missed = goals.missed(&figures, own.throughput).into_iter();
-    // A comparison with NaN never misses a goal, or always: throughput is then reported as
-    // unmeasured.
+    // A throughput of NaN may count as a missed goal; it is reported as unmeasured instead.
     let blind = goals.throughput.is_some() && figures.throughput.is_nan();
     let unmeasured = blind.then_some(Goal::Throughput);
     let missed = missed.map(|(goal, _)| goal);

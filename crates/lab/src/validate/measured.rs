@@ -59,12 +59,15 @@ impl Measured {
     pub fn of(outcomes: &Outcomes, nth: usize, figures: &[Figure]) -> Self {
         let cell = &outcomes.experiment.cells[nth];
         let results = outcomes.results[nth].as_slice();
+        // A figure's name with its values and their unit; `None` if no completed run has the
+        // figure.
         let told = |figure: &Figure| {
             let values: Vec<f64> = completed(results).filter_map(|r| figure.value(r)).collect();
             let unit = completed(results).next().map_or("", |r| figure.unit(r));
             let unit = unit.to_owned();
             (!values.is_empty()).then(|| (figure.name.clone(), Told { unit, values }))
         };
+        // KiB read and written by the devices.
         let of_devices = |r: &sim::RunResult| {
             Some((r.counters.get("pgpgin")? + r.counters.get("pgpgout")?) as f64)
         };
@@ -91,7 +94,8 @@ impl Measured {
 }
 
 impl Course {
-    /// Takes the columns of [`PARTING`] that were sampled from a run's time series.
+    /// Takes from a run's time series those columns that were sampled and that are searched for the
+    /// time from which two runs differ ([`PARTING`]).
     fn of(series: &Series) -> Self {
         let columns = PARTING.iter().filter_map(|name| {
             let values = column(series, name)?;

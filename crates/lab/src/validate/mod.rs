@@ -264,6 +264,7 @@ pub fn first_apart(ours: &Series, theirs: &Series, name: &str) -> Option<(f64, f
         .iter()
         .any(|c| c.name == name && c.unit == "pages");
     let tolerance = (most * TOLERANCE).max(if of_pages { SLACK_PAGES } else { 0.0 });
+    // The time, the value in `ours`, and the value in `theirs` of each sample.
     let pairs = ours.t.iter().zip(&a).map_while(|(&t, &value)| {
         // After the end of `theirs` there is nothing to compare.
         let at = theirs.t.partition_point(|&e| e < t);
@@ -311,6 +312,7 @@ impl Pair {
             let name = &figure.name;
             let (k, e) = (kernel.summary(name), engine.summary(name));
             let of_kernel = k.as_ref().filter(|k| k.median != 0.0);
+            // The unit comes from whichever of the two has the figure.
             let mut told = [kernel, engine].into_iter();
             let unit = told.find_map(|of| of.figures.get(name)).map(|t| &t.unit);
             Judged {
