@@ -182,6 +182,7 @@ impl Heard {
             result.counters = counters(first, last);
             pressures(first, last, &mut result.metrics);
             managed(first, &mut result.metrics);
+            // Nanoseconds from the start to the end of the workload, or else to the last look.
             let lasted = self.end().unwrap_or(at);
             let elapsed = Metric {
                 unit: "s",

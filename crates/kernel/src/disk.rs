@@ -200,6 +200,8 @@ impl Disk {
             (Some(volume), Some(dir)) => {
                 let (mut block, end) = (at / BLOCK, (at + bytes).div_ceil(BLOCK));
                 while block < end {
+                    // The member, the block on it, and the blocks of the volume that follow each
+                    // other there.
                     let (member, place, room) = volume.place(block);
                     let blocks = room.min(end - block);
                     let transfer = Transfer {
@@ -289,6 +291,7 @@ impl Disk {
         let Some((queue, memory)) = connection.ring() else {
             return Err(io::Error::other("the guest's ring is gone"));
         };
+        // `written`: bytes written into the guest's memory; the status takes one.
         let (mut status, mut written) = (VIRTIO_BLK_S_OK, 1);
         match r.want {
             _ if r.failed => status = VIRTIO_BLK_S_IOERR,

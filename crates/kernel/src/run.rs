@@ -324,6 +324,7 @@ impl<'a> Run<'a> {
     /// out once, by a guest whose disks take no time, and kept for later runs.
     fn stores(&self, control: &Control) -> Result<Vec<Store>, Stop> {
         let layout = self.layout()?;
+        // `fresh` makes empty filesystems; `stores` opens the disks' files as contents.
         let fresh = || layout.fresh().map_err(|e| said(&e));
         let stores = || -> Result<Vec<Store>, String> {
             layout.paths.iter().map(|path| open(path)).collect()
@@ -335,7 +336,9 @@ impl<'a> Run<'a> {
         let job = guest::preparation(self.spec);
         let of_any: Vec<Disk> = Vec::new();
         let args = arguments(self.spec, self.kernel, job.task, &of_any);
+        // Equal inputs of the guest that lays out the disks have equal keys.
         let key = layout.key(&job, &args)?;
+        // `again` copies the disks kept under this key by an earlier run, if there are any.
         if !layout.again(&key).map_err(|e| said(&e))? {
             fresh()?;
             let disks = stores()?.into_iter().map(Disk::at_once).collect();

@@ -263,11 +263,13 @@ impl Server {
     /// their next completion, before the kick is acknowledged.
     fn serve_disk(&mut self, i: usize) -> io::Result<()> {
         let port = &mut self.ports[i];
+        // The driver connects first.
         let Some(connection) = &mut port.connection else {
             let socket: UnixStream = port.listener.accept()?.0;
             port.connection = Some(Connection::new(socket, port.disk.capacity()));
             return Ok(());
         };
+        // A step of the device's setup needs nothing else; a kick announces requests in the ring.
         if connection.serve()? == Asked::SetUp {
             return Ok(());
         }

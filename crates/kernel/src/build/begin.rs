@@ -145,8 +145,9 @@ impl Renamed<'_> {
         found.then_some(out)
     }
 
-    /// Copies a folder of objects with all modification times, by which make decides what to
-    /// compile. In make's text files and symbolic links the old path is replaced by the new one.
+    /// Copies the donor's folder of objects with all modification times, by which make decides what
+    /// to compile. In make's text files and symbolic links the path of the donor's work folder is
+    /// replaced by that of the new one.
     fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::create_dir_all(to)?;
         for entry in fs::read_dir(from)? {
@@ -158,6 +159,7 @@ impl Renamed<'_> {
                 continue;
             }
             if meta.is_symlink() {
+                // The link's target.
                 let leads = fs::read_link(&from)?;
                 let bytes = leads.as_os_str().as_bytes();
                 let leads = self.text(bytes).unwrap_or_else(|| bytes.to_owned());

@@ -130,6 +130,7 @@ impl Scan {
         let names = names(root, &tree)?;
         let next = AtomicUsize::new(0);
         let found = Mutex::new((Vec::with_capacity(names.len()), None));
+        // The work of one thread: takes batches of names and reads their files.
         let read_some = || {
             let mut mine = Vec::new();
             let mut wrong = None;

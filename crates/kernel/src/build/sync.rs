@@ -67,6 +67,7 @@ impl Copy {
         patches: &Patched,
         wanted: &Manifest,
     ) -> Result<(), BuildError> {
+        // The manifest of the last update: the files that the copy has.
         let had = fs::read(&self.manifest)
             .ok()
             .and_then(|t| Manifest::parse(&t));

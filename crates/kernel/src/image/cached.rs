@@ -237,6 +237,7 @@ impl Images {
             used,
         } in kept
         {
+            // An unfinished file goes by its age; a finished one if the cache is too large.
             let begun = path.to_string_lossy().ends_with(NEW);
             let old = now.duration_since(used).unwrap_or_default() > LEFT_BEHIND;
             let goes = if begun {
