@@ -328,17 +328,19 @@ impl Learner {
         &self.periods
     }
 
-    /// Returns the setting to begin with next time, the highest that direct reclaim has taught,
-    /// with the sum of its low watermarks in pages; `None`: the setting of the start was never too
-    /// low.
+    /// Returns the setting to begin with next time, the highest that was learned, with the sum of
+    /// its low watermarks in pages; `None`: the watermarks were never raised, so the setting of the
+    /// start was never too low.
     pub fn learned(&self) -> Option<(Setting, u64)> {
         (self.amounts.learned > 0).then(|| self.learning.setting(self.amounts.learned))
     }
 
-    /// Returns true if the learned watermarks have reached the cap, or the largest value that the
-    /// kernel takes.
+    /// Returns true if the highest watermarks that were learned have reached the cap, a multiple of
+    /// the low watermarks at the start, or the largest value that the kernel accepts. All amounts
+    /// are pages, summed over zones.
     pub fn at_cap(&self) -> bool {
         let room = self.low.saturating_mul(self.rules.cap.saturating_sub(1));
+        // The low watermarks that the kernel gives for all learned pages, or for its largest value.
         let most = self.learning.setting(self.amounts.learned).1;
         self.amounts.learned >= room || most < u64::from(self.low) + u64::from(self.amounts.learned)
     }

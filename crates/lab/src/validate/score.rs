@@ -107,8 +107,9 @@ impl Verdict {
         self.rows.iter().filter(move |r| r.held_out == apart)
     }
 
-    /// Returns every figure with its name, the number of scenarios in which it is inside, and the
-    /// number in which it is scored, over scenarios that are not held out; the worst share first.
+    /// Returns every figure with its name, the number of scenarios in which it is inside (the
+    /// preset comes near the kernel), and the number in which it is scored, over scenarios that are
+    /// not held out; the worst share first.
     fn by_figure(&self) -> Vec<(&str, usize, usize)> {
         let mut all: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         let scored = self.part(false).filter(|r| r.enough());
