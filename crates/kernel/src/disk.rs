@@ -119,7 +119,7 @@ impl Disk {
     }
 
     /// Returns how many requests the guest may have in flight: the queue depths of all members
-    /// together.
+    /// together, or a fixed number on a disk whose requests take no time.
     pub fn depth(&self) -> u32 {
         let depth: u32 = self.members.iter().map(|m| m.device.depth()).sum();
         if self.volume.is_some() {
@@ -316,7 +316,8 @@ impl Disk {
             .map_err(io::Error::other)
     }
 
-    /// Moves the data of a request; returns the number of bytes written into the guest's memory.
+    /// Moves the data of a request between the guest's memory and the disk's contents; returns the
+    /// number of bytes written into the guest's memory.
     fn transfer(&mut self, dir: Dir, r: &Request, memory: &GuestMemoryMmap) -> io::Result<u32> {
         let (mut at, mut into) = (r.at, 0);
         for &(address, len) in &r.data {

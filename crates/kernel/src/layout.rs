@@ -148,8 +148,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Returns the path of the image of the root folder of a user's own program, which is made if
-    /// needed.
+    /// Returns the path of the image of the root folder from which a user's own program runs in the
+    /// guest; makes the image if needed.
     ///
     /// # Errors
     /// The image can't be made.

@@ -373,8 +373,8 @@ impl Progress {
         }
     }
 
-    /// Records the guest's virtual time `now` (ns) and the wall time; returns true if virtual time
-    /// has moved.
+    /// Records that the guest has come to virtual time `now` (ns); if the time has moved, notes the
+    /// wall time, counts messages anew, and returns true.
     fn to(&mut self, now: u64) -> bool {
         let later = now > self.to;
         if later {

@@ -158,7 +158,8 @@ impl Log {
         })
     }
 
-    /// Returns the lines of the output that look like errors, or the last line if none does.
+    /// Returns the lines of a build's output that look like errors, or the last line if none does,
+    /// to be quoted in an error.
     fn complaints(&self) -> String {
         match self.wrong.as_slice() {
             [] => self.last.clone(),

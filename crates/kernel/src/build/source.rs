@@ -97,7 +97,7 @@ pub fn archive(cache: &Cache, version: &str) -> Result<PathBuf, BuildError> {
     Err(BuildError::input(what, accepted))
 }
 
-/// Returns the path at which the Debian package of this version installs its archive.
+/// Returns the path at which the Debian package of this version's sources installs its archive.
 fn archive_name(cache: &Cache, version: &str) -> PathBuf {
     cache
         .packages

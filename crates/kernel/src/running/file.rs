@@ -58,7 +58,7 @@ pub fn writer<W: Write>(mut to: W, about: &About) -> io::Result<Writer<W>> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Compresses the present block and writes it behind its two lengths.
+    /// Compresses the present block and writes it behind its two lengths; the next block is empty.
     fn put(&mut self) -> io::Result<()> {
         let packed = compress_to_vec(&self.block, LEVEL);
         for len in [packed.len(), self.block.len()] {
@@ -68,7 +68,8 @@ impl<W: Write> Writer<W> {
         self.to.write_all(&packed)
     }
 
-    /// Writes the last block and returns the writer.
+    /// Compresses and writes the last block of the recording, and returns the writer to which the
+    /// blocks went.
     ///
     /// # Errors
     /// The writer fails.

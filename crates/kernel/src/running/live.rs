@@ -176,7 +176,8 @@ pub struct Between {
 }
 
 impl Between {
-    /// Returns the percentiles in microseconds by their names in results, such as `miss_p99`.
+    /// Returns the percentiles of a kind of operation in microseconds, by their names in results,
+    /// such as `miss_p99`.
     pub fn named(self, kind: &str) -> Vec<(String, f64)> {
         let mut named = Vec::new();
         for ((share, _), seconds) in SHARES.into_iter().zip(self.shares) {
@@ -189,8 +190,8 @@ impl Between {
 }
 
 impl Latencies {
-    /// Parses the latency file of a look: lines of a kind, an upper limit in seconds, and the
-    /// number of times up to it.
+    /// Parses the latency file of a look: lines of a kind of operation, an upper limit in seconds,
+    /// and the number of operations that took at most so long.
     pub fn of(text: &str) -> Self {
         let mut all = Self::default();
         for line in text.lines() {
@@ -205,14 +206,14 @@ impl Latencies {
         all
     }
 
-    /// Returns the buckets of a kind, as upper limit in seconds and cumulative count; empty if
-    /// there is no such kind.
+    /// Returns the buckets of a kind of operation, as upper limit in seconds and cumulative count;
+    /// empty if there is no such kind.
     fn of_kind(&self, kind: &str) -> &[(f64, u64)] {
         let at = KINDS.iter().position(|k| *k == kind);
         at.map_or(&[], |at| &self.0[at])
     }
 
-    /// Returns how many times of a kind are at most `limit` seconds.
+    /// Returns how many operations of a kind took at most `limit` seconds.
     fn up_to(&self, kind: &str, limit: f64) -> u64 {
         let mut found = 0;
         for (l, n) in self.of_kind(kind) {
@@ -223,8 +224,8 @@ impl Latencies {
         found
     }
 
-    /// Returns the number of times of a kind that were taken since an earlier moment, with their
-    /// percentiles.
+    /// Returns how many operations of a kind (such as `miss`) were timed since an earlier moment,
+    /// and the percentiles of their durations.
     pub fn since(&self, earlier: &Self, kind: &str) -> Between {
         let all = |moment: &Self| moment.up_to(kind, f64::INFINITY);
         let count = all(self).saturating_sub(all(earlier));

@@ -278,8 +278,9 @@ impl<W: Write> Recorder<W> {
         Ok(())
     }
 
-    /// Fetches events from the rings of all CPUs. All events before the previous fetch are complete
-    /// then: an event is in its ring some time after its own time stamp, but never that late.
+    /// Fetches events from the rings of all CPUs, and writes up to when they are complete: all
+    /// events before the previous fetch are. An event is in its ring some time after its own time
+    /// stamp, but never that late.
     fn fetch(&mut self) -> Result<(), String> {
         let Some((tracer, _)) = &mut self.tracer else {
             return Ok(());
