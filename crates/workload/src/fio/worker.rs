@@ -60,6 +60,7 @@ impl Progress {
             (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
         });
         let seed = name ^ u64::from(nth);
+        // How the next block is drawn; `scatter` then spreads the drawn ranks over the file.
         let ranks = match job.distribution {
             _ if !job.random => Ranks::Sequential,
             Distribution::Zipf(theta) => Ranks::Zipf(Zipf::new(blocks as u32, theta)),
