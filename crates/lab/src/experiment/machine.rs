@@ -166,12 +166,13 @@ fn in_words(node: &Node, files: &Files<'_>) -> Result<Option<(Short, Node)>, Dia
     if !line.contains(',') && files(line).is_ok() {
         return Ok(None);
     }
-    let short = Short::parse(line)
+    let mut short = Short::parse(line)
         .map_err(|why| Diagnostic::at(&at.place, format!("`machine`: {why}"), short::ACCEPTED))?;
     let over = Node {
         place: node.place.clone(),
         value: Value::Table(over),
     };
+    short.laid_over(&over);
     Ok(Some((short, over)))
 }
 
@@ -219,13 +220,16 @@ pub fn instead(
 
 /// Returns the machine's table, with the file that it names, and a statement of what was taken if
 /// it is written in words.
-fn resolve(node: &Node, files: &Files<'_>) -> Result<(Node, Option<String>), Diagnostic> {
+pub(super) fn resolve(
+    node: &Node,
+    files: &Files<'_>,
+) -> Result<(Node, Option<String>), Diagnostic> {
     if let Some((short, over)) = in_words(node, files)? {
         let mut tree = short.node()?;
         tree.overlay(over);
         return Ok((tree, Some(short.said())));
     }
-    let tree = with_base(
+    let mut tree = with_base(
         &Named {
             key: "machine",
             holds: "a machine",
@@ -234,7 +238,14 @@ fn resolve(node: &Node, files: &Files<'_>) -> Result<(Node, Option<String>), Dia
         node,
         files,
     )?;
-    Ok((tree, None))
+    // A file may describe its machine in words, too.
+    if let Some((short, over)) = short::of_table(&tree)? {
+        let mut tree = short.node()?;
+        tree.overlay(over);
+        return Ok((tree, Some(short.said())));
+    }
+    let said = short::fill(&mut tree);
+    Ok((tree, said))
 }
 
 /// A key whose value is a table, a file's name, or a table that changes a file (`base`).

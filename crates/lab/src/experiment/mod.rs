@@ -15,6 +15,7 @@ mod foreign;
 mod guest;
 pub mod kernels;
 mod machine;
+mod missing;
 pub mod node;
 mod of_command;
 mod overrides;
@@ -192,7 +193,8 @@ pub fn parse(
         node: &root,
         path: "",
     };
-    let name: String = read(required(&root, table, "name", "\"usb-stick\"")?, "name")?;
+    missing::keys(&root, table, files)?;
+    let name: String = read(required(table, "name"), "name")?;
     at.name(&["name"], &name)?;
     let iterations = iterations(&at, table, overrides)?;
     let seed: u64 = optional(table, "seed")?.unwrap_or(1);
@@ -202,16 +204,12 @@ pub fn parse(
     let tables = policy::tables(table.get("policies"), files)?;
     let tables = tables.as_ref();
     policy::check_all(tables)?;
-    let runs = required(&root, table, "workload", "a table with `command`")?;
+    let runs = required(table, "workload");
     let folder = Path::new(source.name()).parent().unwrap_or(Path::new(""));
-    let policies = named_policies(required(&root, table, "policy", "\"linux-3.1\"")?, tables)?;
+    let policies = named_policies(required(table, "policy"), tables)?;
     let kernel = policies.iter().find(|p| p.kernel.is_some());
     let kernel = kernel.map(|p| p.policy.name.as_str());
-    let machines = machine::machines(
-        required(&root, table, "machine", "\"machines/3765M.toml\"")?,
-        files,
-        kernel,
-    )?;
+    let machines = machine::machines(required(table, "machine"), files, kernel)?;
     said.extend(machines.iter().filter_map(|made| made.said.clone()));
     said.dedup();
     if let Some(kernel) = kernel {
@@ -287,25 +285,12 @@ fn rank(key: &str) -> usize {
     }
 }
 
-/// Returns the value of a key, or an error with an example if it is missing.
-fn required<'a>(
-    root: &Node,
-    table: &'a Table,
-    key: &str,
-    example: &str,
-) -> Result<&'a Node, Diagnostic> {
-    table.get(key).ok_or_else(|| {
-        // A missing key has no place, so the first character of the file stands for it.
-        let place = Place {
-            source: root.place.source.clone(),
-            span: 0..0,
-        };
-        Diagnostic::at(
-            &place,
-            format!("missing key `{key}`"),
-            format!("accepted: `{key}`, for example {example}"),
-        )
-    })
+/// Returns the value of a key of which [`missing::keys`] says that it is there.
+fn required<'a>(table: &'a Table, key: &str) -> &'a Node {
+    match table.get(key) {
+        Some(node) => node,
+        None => unreachable!("`{key}` is a missing key"),
+    }
 }
 
 /// Reads the value of a key, if it is present.
@@ -555,7 +540,7 @@ fn filesystems_of(
     let all = || machines.iter().map(|made| &made.machine);
     let stated = all().find_map(|m| Some((m, m.filesystem?)));
     let Some((machine, kind)) = stated else {
-        return filesystems(required(root, table, "filesystem", "\"ext4\"")?);
+        return filesystems(required(table, "filesystem"));
     };
     if let Some(other) = all().find(|m| m.filesystem != Some(kind)) {
         return Err(Diagnostic::at(

@@ -187,7 +187,7 @@ enum UnitName {
 }
 
 /// Keys that take one value only, or a list by nature.
-const NO_AXIS: [&str; 15] = [
+const NO_AXIS: [&str; 17] = [
     "at",
     "name",
     "mount",
@@ -197,6 +197,8 @@ const NO_AXIS: [&str; 15] = [
     "time_limit_s",
     "base",
     "node",
+    "memory",
+    "nodes",
     "zones",
     "faults",
     "lenient",
@@ -220,6 +222,7 @@ pub fn schema() -> Value {
             true,
         );
         definitions.insert("KernelPolicy".into(), kernel_policy());
+        in_words(definitions);
         with_base(
             definitions,
             "Machine",
@@ -312,6 +315,54 @@ fn policies_or_their_file() -> Value {
             },
         ],
     })
+}
+
+/// Adds the words of a machine in a line (`short`) as keys of a machine.
+fn in_words(definitions: &mut Map<String, Value>) {
+    let properties = definitions
+        .get_mut("Machine")
+        .and_then(|m| m.get_mut("properties"));
+    let Some(properties) = properties.and_then(Value::as_object_mut) else {
+        return;
+    };
+    let words = [
+        (
+            "disk",
+            "A kind with its capacity, such as `nvme=1T`, beside `memory`.",
+        ),
+        (
+            "swap",
+            "The size of the swap area on the disk of `/`, beside `memory`.",
+        ),
+    ];
+    for (key, about) in words {
+        let Some(property) = properties.get_mut(key) else {
+            continue;
+        };
+        let description = property
+            .as_object_mut()
+            .and_then(|o| o.remove("description"));
+        let table = property.take();
+        let word = json!({ "type": "string", "description": about });
+        *property = json!({ "anyOf": [table, word] });
+        if let Some(description) = description {
+            property["description"] = description;
+        }
+    }
+    properties.insert(
+        "memory".into(),
+        json!({
+            "description": "All memory, such as `16G`, in the place of `node`: zones lie as Linux lays them out on x86-64. Beside it `cpus`, `nodes`, `disk`, `swap` and `hz` may be the words of a machine in a line.",
+            "type": ["string", "integer"],
+        }),
+    );
+    properties.insert(
+        "nodes".into(),
+        json!({
+            "description": "The number of NUMA nodes, which share `memory` evenly.",
+            "type": "integer", "minimum": 1,
+        }),
+    );
 }
 
 /// Returns the schema of a policy that is a real kernel.

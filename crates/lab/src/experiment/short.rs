@@ -46,6 +46,8 @@ pub struct Short {
     swap: Option<String>,
     nodes: u64,
     hz: Option<u32>,
+    /// Keys that a table lays over the line.
+    over: Vec<String>,
 }
 
 /// Returns true if a text is meant as such a line and not as the name of a file: its first word is
@@ -86,6 +88,7 @@ impl Short {
             swap: None,
             nodes: 1,
             hz: None,
+            over: Vec::new(),
         };
         let mut seen: Vec<&str> = Vec::new();
         for word in words {
@@ -208,32 +211,57 @@ impl Short {
         out
     }
 
-    /// Returns a sentence that states what was taken where the line says nothing.
+    /// Returns a sentence that states what was taken, less the keys that a table lays over it.
     pub fn said(&self) -> String {
-        let zones: Vec<String> = self
-            .zones()
-            .iter()
-            .map(|zones| {
-                let told = zones
-                    .iter()
-                    .map(|(zone, bytes)| format!("{zone} {} MiB", bytes / MIB));
-                told.collect::<Vec<_>>().join(" + ")
-            })
-            .collect();
-        let [kernel, anon, cache] = self.boot().map(|bytes| bytes / MIB);
-        format!(
-            "machine {}: {}; {} CPUs; {} of {}; at boot {kernel} MiB of the kernel, {anon} MiB anonymous, {cache} MiB \
-             of page cache; {}. `lowmark machine` describes a real one.",
-            self.line,
-            zones.join(" | "),
-            self.cpus,
-            self.disk,
-            self.capacity,
-            match &self.swap {
+        let own = |key: &str| !self.over.iter().any(|over| over == key);
+        let mut parts = Vec::new();
+        if own("node") {
+            let zones: Vec<String> = self
+                .zones()
+                .iter()
+                .map(|zones| {
+                    let told = zones
+                        .iter()
+                        .map(|(zone, bytes)| format!("{zone} {} MiB", bytes / MIB));
+                    told.collect::<Vec<_>>().join(" + ")
+                })
+                .collect();
+            parts.push(zones.join(" | "));
+        }
+        if own("cpus") {
+            parts.push(format!("{} CPUs", self.cpus));
+        }
+        if own("disk") {
+            parts.push(format!("{} of {}", self.disk, self.capacity));
+        }
+        if own("boot") {
+            let [kernel, anon, cache] = self.boot().map(|bytes| bytes / MIB);
+            parts.push(format!(
+                "at boot {kernel} MiB of the kernel, {anon} MiB anonymous, {cache} MiB of page cache"
+            ));
+        }
+        if own("swap") {
+            parts.push(match &self.swap {
                 Some(swap) => format!("{swap} of swap"),
                 None => "no swap".to_owned(),
-            }
+            });
+        }
+        format!(
+            "machine {}: {}. `lowmark machine` describes a real one.",
+            self.line,
+            parts.join("; ")
         )
+    }
+
+    /// Notes the keys of a table that is laid over the machine. The usual capacity of a disk's kind
+    /// stands for one that the table leaves out.
+    pub fn laid_over(&mut self, over: &Node) {
+        let Some(table) = over.table() else { return };
+        self.over = table.0.iter().map(|entry| entry.key.clone()).collect();
+        let kind = table.get("disk").and_then(|disk| disk.at(&["kind"]));
+        if let Some(kind) = kind.and_then(Node::text) {
+            usual_capacity(kind).clone_into(&mut self.capacity);
+        }
     }
 
     /// Returns the machine's table as it would be read from a file.
@@ -278,7 +306,14 @@ pub fn of_table(node: &Node) -> Result<Option<(Short, Node)>, Diagnostic> {
         }
     }
     let line: Vec<&str> = words.iter().map(|(word, _)| &word[..]).collect();
-    let short = Short::parse(&line.join(",")).map_err(|why| {
+    if let Some(memory) = table.get("memory").filter(|m| m.scalar().is_none()) {
+        return Err(Diagnostic::at(
+            &memory.place,
+            format!("`machine.memory`: {} does not fit here", memory.kind()),
+            "accepted: one amount such as \"16G\"; a list of machines such as [\"8G\", \"16G\"] makes an axis",
+        ));
+    }
+    let mut short = Short::parse(&line.join(",")).map_err(|why| {
         let at = words
             .iter()
             .find(|(word, _)| why.contains(&format!("`{word}`")));
@@ -289,7 +324,55 @@ pub fn of_table(node: &Node) -> Result<Option<(Short, Node)>, Diagnostic> {
         place: node.place.clone(),
         value: Value::Table(rest),
     };
+    short.laid_over(&rest);
     Ok(Some((short, rest)))
+}
+
+/// Puts the usual CPUs and disk into a machine's table that has none. Returns a sentence that
+/// states what was taken, with the memory in use at boot if the table does not say that either.
+pub fn fill(tree: &mut Node) -> Option<String> {
+    let place = tree.place.clone();
+    let Value::Table(table) = &mut tree.value else {
+        return None;
+    };
+    let disk = serde_json::json!({ "kind": DISK, "capacity": usual_capacity(DISK) });
+    let mut taken = Vec::new();
+    for (key, value, told) in [
+        (
+            "cpus",
+            serde_json::json!(CPUS),
+            format!("{CPUS} CPUs (`cpus`)"),
+        ),
+        (
+            "disk",
+            disk,
+            format!("an {DISK} of {} (`disk`)", usual_capacity(DISK)),
+        ),
+    ] {
+        if table.get(key).is_none() {
+            table.0.push(Entry {
+                key: key.to_owned(),
+                place: place.clone(),
+                node: Node::from_json(&value, &place),
+            });
+            taken.push(told);
+        }
+    }
+    if taken.is_empty() {
+        return None;
+    }
+    if table.get("boot").is_none() {
+        let boot = sim::spec::Boot::default();
+        let [kernel, anon, cache] = [boot.kernel, boot.anon, boot.cache].map(|size| size.0 / MIB);
+        taken.push(format!(
+            "at boot {kernel} MiB of the kernel, {anon} MiB anonymous, {cache} MiB of page cache (`boot`)"
+        ));
+    }
+    let name = table.get("name").and_then(Node::text).unwrap_or("");
+    Some(format!(
+        "machine {name}: taken for keys that it lacks: {}.",
+        taken.join("; ")
+    ))
 }
 
 #[cfg(test)]

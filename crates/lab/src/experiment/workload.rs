@@ -466,10 +466,21 @@ pub fn fits(node: &Node, workload: &Workload, machine: &Machine) -> Result<(), D
     }
     let script = &workload.script;
     let points = machine.mount_points();
-    script.needs_are_met(&points).map_err(|e| {
+    let refused = |e: ::workload::CommandError| {
         Diagnostic::at(
             &node.nearest(&["command"]).place,
             format!("`workload.command`: {}", e.message),
+            format!("accepted: {}", e.accepted),
+        )
+    };
+    script.needs_are_met(&points).map_err(refused)?;
+    script.mounts_are_there(&points).map_err(|e| {
+        let key = ["command", "fio", "trace"];
+        let given = |key: &&str| node.at(&[key]).is_some();
+        let key = key.into_iter().find(given).unwrap_or("files");
+        Diagnostic::at(
+            &node.nearest(&[key]).place,
+            format!("`workload.{key}`: {} ({})", e.message, machine.name),
             format!("accepted: {}", e.accepted),
         )
     })?;

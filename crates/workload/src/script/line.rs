@@ -5,6 +5,7 @@ use crate::error::CommandError;
 use crate::program::{MOST_FILES, Program};
 use crate::programs::{self, Command};
 use crate::shell::{self, AndList, Word};
+use std::ops::Range;
 
 /// Parses a shell command line; [`shell`] documents the supported part of the shell.
 ///
@@ -153,15 +154,78 @@ impl Script {
     }
 }
 
-/// Returns true if one of the words `named` may be a path to, or through, `path`. Of a word such as
-/// `of=a` the part after the last `=` is the path.
-fn may_be_there(path: &str, named: &[&str]) -> bool {
-    fn names(path: &str) -> Vec<&str> {
-        let path = path.rsplit('=').next().unwrap_or(path);
-        let names = path.split('/');
-        names.filter(|n| !n.is_empty() && *n != ".").collect()
+impl Script {
+    /// Checks that paths below a place where disks are mounted by custom (`/mnt/NAME`,
+    /// `/media/NAME`) have their mount point among `mounts`. Without it the files would lie on the
+    /// disk of `/`, and the run would answer another question.
+    ///
+    /// # Errors
+    /// The first path without its mount point, with its place in the line; the place is empty if
+    /// the path stands in no line.
+    pub fn mounts_are_there(&self, mounts: &[&str]) -> Result<(), CommandError> {
+        let lost = |path: &str, span: Range<usize>| {
+            let mounted: Vec<String> = mounts.iter().map(|mount| format!("`/{mount}`")).collect();
+            CommandError::new(
+                span,
+                format!("the machine mounts no disk at or above `{path}`"),
+                format!(
+                    "a path below a mount point of the machine ({}), or outside of /mnt and /media",
+                    mounted.join(", ")
+                ),
+            )
+        };
+        let mut said: Vec<Word> = Vec::new();
+        if !self.steps.is_empty() {
+            for list in shell::parse(&self.line)? {
+                said.extend(
+                    list.commands
+                        .into_iter()
+                        .flat_map(|c| c.words.into_iter().skip(1)),
+                );
+            }
+        }
+        if let Some(word) = said.iter().find(|word| lacks_mount(&word.text, mounts)) {
+            let path = names_of(&word.text).join("/");
+            return Err(lost(&path, word.span.clone()));
+        }
+        let said: Vec<&str> = said.iter().map(|word| &word.text[..]).collect();
+        // Files that a program of the line expects are below a word that was judged.
+        let files = self.files.iter().map(|file| &file.path[..]);
+        let mut paths = files
+            .chain(self.directories.iter().map(|d| &d[..]))
+            .filter(|path| said.is_empty() || !may_be_there(path, &said));
+        match paths.find(|path| lacks_mount(path, mounts)) {
+            Some(path) => Err(lost(path, 0..0)),
+            None => Ok(()),
+        }
     }
-    let wanted = names(path);
-    let related = |word: &&str| names(word).iter().zip(&wanted).all(|(a, b)| a == b);
+}
+
+/// Returns true if a path is below a place for mounted disks, and no mount point is above it or
+/// below it.
+fn lacks_mount(path: &str, mounts: &[&str]) -> bool {
+    let wanted = names_of(path);
+    let [root, _, ..] = wanted[..] else {
+        return false;
+    };
+    let related = |mount: &&str| {
+        let mount = names_of(mount);
+        !mount.is_empty() && mount.iter().zip(&wanted).all(|(a, b)| a == b)
+    };
+    ["mnt", "media"].contains(&root) && !mounts.iter().any(related)
+}
+
+/// Returns the names of a path's parts. Of a word such as `of=a` the part after the last `=` is the
+/// path.
+fn names_of(path: &str) -> Vec<&str> {
+    let path = path.rsplit('=').next().unwrap_or(path);
+    let names = path.split('/');
+    names.filter(|n| !n.is_empty() && *n != ".").collect()
+}
+
+/// Returns true if one of the words `named` may be a path to, or through, `path`.
+fn may_be_there(path: &str, named: &[&str]) -> bool {
+    let wanted = names_of(path);
+    let related = |word: &&str| names_of(word).iter().zip(&wanted).all(|(a, b)| a == b);
     wanted.is_empty() || named.iter().filter(|word| !word.is_empty()).any(related)
 }

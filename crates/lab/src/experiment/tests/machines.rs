@@ -82,3 +82,129 @@ fn another_machine_keeps_the_disks_that_the_experiment_adds() {
     assert_eq!(e.cells[0].machine, "second");
     assert!(e.said.is_empty());
 }
+
+#[test]
+fn all_missing_keys_are_named_at_once() {
+    let message = |text: &str, machine: &str| {
+        let e = parse_with(text, machine, &Overrides::default()).unwrap_err();
+        (e.message.clone(), e.accepted.clone())
+    };
+    let (what, accepted) = message("iterations = 2\n[machine]\nhz = 250\n", MACHINE);
+    assert_eq!(
+        what,
+        "missing keys `name`, `policy`, `filesystem`, `workload`, `machine.name` and `machine.node`"
+    );
+    for example in [
+        "name = \"mine\"",
+        "policy = \"linux-6.12\"",
+        "[[node]] with `zones`",
+    ] {
+        assert!(accepted.contains(example), "{accepted}");
+    }
+    // Those of a machine's file, of its zones and of its disk.
+    let (what, _) = message(
+        EXPERIMENT,
+        "name = \"tiny\"\n[[node]]\nzones = [{ size = \"64M\" }]\n[disk]\nscheduler = \"none\"\n",
+    );
+    assert_eq!(
+        what,
+        "missing keys `machine.node.0.zones.0.zone`, `machine.disk.kind` and `machine.disk.capacity`"
+    );
+    // An unknown key comes first, since it may be the missing one.
+    let (what, _) = message(EXPERIMENT, &MACHINE.replace("name =", "nmae ="));
+    assert!(what.contains("unknown key `machine.nmae`"), "{what}");
+    // A filesystem of `/` in the machine is one; a filesystem elsewhere is none.
+    let disks = |root: &str| {
+        MACHINE.replace("[disk]", "[[disk]]\nmount = \"/mnt/a\"\nfilesystem = \"xfs\"\nkind = \"ssd\"\ncapacity = \"1G\"\n[[disk]]")
+            + root
+    };
+    let text = EXPERIMENT.replace("filesystem = [\"xfs\", \"ext4\"]\n", "");
+    assert_eq!(message(&text, &disks("")).0, "missing key `filesystem`");
+    assert!(
+        parse_with(
+            &text,
+            &disks("filesystem = \"xfs\"\n"),
+            &Overrides::default()
+        )
+        .is_ok()
+    );
+}
+
+#[test]
+fn a_file_may_leave_out_cpus_disk_and_boot_and_what_was_taken_is_stated() {
+    let short = "name = \"tiny\"\n[[node]]\nzones = [{ zone = \"DMA32\", size = \"1G\" }]\n";
+    let e = parse_with(EXPERIMENT, short, &Overrides::default()).unwrap();
+    let machine = &e.cells[0].spec.machine;
+    assert_eq!((machine.cpus, machine.disk.kind), (4, DiskKind::Ssd));
+    assert_eq!(
+        e.said,
+        [
+            "machine tiny: taken for keys that it lacks: 4 CPUs (`cpus`); an ssd of 512G (`disk`); at boot 64 MiB of \
+             the kernel, 64 MiB anonymous, 64 MiB of page cache (`boot`)."
+        ]
+    );
+    // A machine that gives both keeps its record as it was.
+    assert!(good(EXPERIMENT, &[]).said.is_empty());
+}
+
+#[test]
+fn a_file_may_describe_its_machine_in_words() {
+    let words = "memory = \"16G\"\ncpus = 8\ndisk = \"nvme\"\n";
+    let e = parse_with(EXPERIMENT, words, &Overrides::default()).unwrap();
+    let line = good(&with_machine("machine = \"16G,8cpus,nvme\""), &[]);
+    assert_eq!(e.cells[0].spec.machine, line.cells[0].spec.machine);
+    assert_eq!(e.said, line.said);
+    // The record leaves out those parts which the table gives itself.
+    let e = good(
+        &with_machine(
+            "machine = { memory = \"2G\", disk = { kind = \"usb-flash\" }, boot = { kernel = \"50M\" } }",
+        ),
+        &[],
+    );
+    let disk = &e.cells[0].spec.machine.disk;
+    assert_eq!((disk.kind, disk.capacity.0), (DiskKind::UsbFlash, 32 << 30));
+    assert!(
+        !e.said[0].contains("at boot") && !e.said[0].contains("ssd"),
+        "{:?}",
+        e.said
+    );
+    let e = parse_with(
+        &with_machine("machine = { memory = [\"2G\", \"4G\"] }"),
+        MACHINE,
+        &Overrides::default(),
+    );
+    let e = e.unwrap_err();
+    assert!(
+        e.message.contains("`machine.memory`: a list"),
+        "{}",
+        e.message
+    );
+}
+
+/// Such files would lie on the disk of `/`, and the answer would be that to another question.
+#[test]
+fn a_path_below_a_mount_point_that_the_machine_lacks_is_refused() {
+    let writes = |path: &str| EXPERIMENT.replace("of=x", &format!("of={path}"));
+    let stick = MACHINE.replace("[disk]", "[[disk]]\nmount = \"/mnt/stick\"\nfilesystem = \"xfs\"\nkind = \"ssd\"\ncapacity = \"1G\"\n[[disk]]");
+    let none = Overrides::default();
+    for path in ["mnt/stick/copy", "/media/me/copy"] {
+        let e = parse_with(&writes(path), MACHINE, &none).unwrap_err();
+        let text = format!("{} {}", e.message, e.accepted);
+        assert!(text.contains("mounts no disk at or above `m"), "{text}");
+        assert!(text.contains("`/`"), "{text}");
+    }
+    let e = parse_with(&writes("mnt/stik/copy"), &stick, &none).unwrap_err();
+    assert!(e.accepted.contains("`/mnt/stick`"), "{}", e.accepted);
+    for (path, machine) in [
+        ("mnt/stick/copy", &stick[..]),
+        ("mnt", MACHINE),
+        ("a/mnt/b", MACHINE),
+    ] {
+        assert!(parse_with(&writes(path), machine, &none).is_ok(), "{path}");
+    }
+    let files = EXPERIMENT.replace(
+        "[policies.vanilla]",
+        "files = { \"mnt/a/b\" = \"1M\" }\n[policies.vanilla]",
+    );
+    assert!(parse_with(&files, MACHINE, &none).is_err());
+}

@@ -208,7 +208,7 @@ const IN_EXPERIMENT: &[Wrong] = &[
 /// Changes to the machine's file.
 const IN_MACHINE: &[Wrong] = &[
     ("unknown machine key", "cpus = 2", "cpu = 2"),
-    ("missing machine key", "cpus = 2\n", ""),
+    ("missing machine key", "name = \"tiny\"\n", ""),
     ("no CPU", "cpus = 2", "cpus = 0"),
     ("too many CPUs", "cpus = 2", "cpus = [2, 65]"),
     ("no CPU of a node", "[[node]]", "[[node]]\ncpus = [0, 64]"),
