@@ -109,6 +109,18 @@ fn cases() -> Vec<Case> {
         .collect()
 }
 
+/// Returns the most runs that a setting takes under all cases: a quick look at the seeds, all
+/// seeds, then each case. With a goal relative to the machine's own settings each case runs those,
+/// too.
+pub fn most_runs(question: &Question) -> u64 {
+    let each = match question.goals.throughput.is_some() {
+        true => 2 * RUNS_OF_CASE,
+        false => RUNS_OF_CASE,
+    };
+    let seeds = question.seeds.min(FIRST_SEEDS) + question.seeds;
+    u64::from(seeds) + cases().len() as u64 * u64::from(each)
+}
+
 /// The cases that one setting was tried under so far.
 #[derive(Debug, Default)]
 pub struct Borne(Vec<Margin>);

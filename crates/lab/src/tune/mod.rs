@@ -17,6 +17,7 @@ pub mod space;
 pub mod sysctl_d;
 pub mod text;
 pub mod trial;
+pub mod verdict;
 pub mod verify;
 
 use crate::model::Experiment;
@@ -274,7 +275,7 @@ fn try_ladder(
 ) -> Result<(Vec<Rung>, Borne), NoAnswer> {
     let goals = &question.goals;
     let machine = &trials.cell().spec.machine;
-    let most_runs = runs_of_all_cases(question);
+    let most = margin::most_runs(question);
     let mut rungs: Vec<Rung> = Vec::new();
     let mut borne = Borne::default();
     let mut ladder = ladder.into_iter();
@@ -284,7 +285,7 @@ fn try_ladder(
         if rungs.len() == RUNGS || goals.max_free.is_some_and(|most| kept_free > most) {
             break;
         }
-        trials.phase(&format!("trying {}", mib(kept_free)), most_runs);
+        trials.phase(&format!("trying {}", mib(kept_free)), most);
         borne = Borne::default();
         let refused = try_cases(trials, &setting, question, own, &mut borne, false)?;
         let taken = refused.is_none();
@@ -306,18 +307,6 @@ fn try_ladder(
     Ok((rungs, borne))
 }
 
-/// Returns the number of runs that trying a setting under all cases takes: the other seeds, and two
-/// changes of each cost parameter, with two runs each. A throughput goal relative to the machine's
-/// own settings doubles the latter.
-fn runs_of_all_cases(question: &Question) -> u64 {
-    let each = if question.goals.throughput.is_some() {
-        8
-    } else {
-        4
-    };
-    u64::from(question.seeds) + margin::cost_parameters().len() as u64 * each
-}
-
 /// Tries the last setting of `rungs` under the cases that are not in `borne` yet, and returns it
 /// with all margins, and with the figures of the nearest setting that a current Linux accepts.
 /// `own` has the figures of the machine's own settings.
@@ -332,7 +321,8 @@ fn test_margins(
     let last = rungs.last().ok_or(NoAnswer::Interrupted)?;
     let (setting, holds) = (last.setting.clone(), last.refused.is_none());
     // The cases that the last rung was not tried under.
-    trials.phase("margins", runs_of_all_cases(question) + 2);
+    let most = margin::most_runs(question) + u64::from(question.search_seeds);
+    trials.phase("margins", most);
     try_cases(trials, &setting, question, own, &mut borne, true)?;
     let modern = sysctl_d::modern(&setting, machine);
     let modern = if modern == setting {

@@ -40,8 +40,75 @@ fn ticks([least, most]: [f64; 2]) -> Vec<f64> {
 struct Plot {
     x: [f64; 2],
     y: [f64; 2],
+    price: Price,
     goals: Goals,
     svg: String,
+}
+
+/// The price of a setting, which the x axis shows: it grows to the right.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Price {
+    /// Time for a MB that programs move, in ms: the throughput falls to the right.
+    Throughput,
+    /// Memory kept free, in MiB.
+    Memory,
+}
+
+impl Price {
+    /// Returns the price that the goals leave to be paid: throughput where programs shall answer
+    /// early, memory where allocations shall be short.
+    fn of(r: &AnswerReport<'_>) -> Self {
+        let moves = r.answer.own.throughput > 0.0;
+        match r.question.goals.of_programs() && moves {
+            true => Self::Throughput,
+            false => Self::Memory,
+        }
+    }
+
+    /// Returns the amount for a setting's figures.
+    fn amount(self, f: &Figures) -> f64 {
+        match self {
+            Self::Throughput => 1000.0 / f.throughput.max(1e-3),
+            Self::Memory => f.kept_free.max(1) as f64 / MIB,
+        }
+    }
+
+    /// Formats an amount at a tick.
+    fn tick(self, amount: f64) -> String {
+        match self {
+            Self::Throughput => format!("{:.0} MB/s", 1000.0 / amount),
+            Self::Memory => format!("{amount} MiB"),
+        }
+    }
+
+    /// Returns the ticks within a range of amounts.
+    fn ticks(self, [least, most]: [f64; 2]) -> Vec<f64> {
+        match self {
+            // Round rates are the ones to read; a narrow range gets its ends.
+            Self::Throughput => {
+                let rates = ticks([1000.0 / most, 1000.0 / least]);
+                let rates = match rates.len() < 3 {
+                    true => [0.1, 0.5, 0.9]
+                        .map(|at: f64| 1000.0 / (least * (most / least).powf(at)))
+                        .to_vec(),
+                    false => rates,
+                };
+                rates
+                    .into_iter()
+                    .map(|rate| 1000.0 / rate.round().max(1.0))
+                    .collect()
+            }
+            Self::Memory => ticks([least, most]),
+        }
+    }
+
+    /// Returns the axis in words.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput (less to the right)",
+            Self::Memory => "memory kept free (sum of the high watermarks)",
+        }
+    }
 }
 
 const MIB: f64 = (1 << 20) as f64;
@@ -59,20 +126,27 @@ impl Plot {
         let answer = r.answer;
         let mut seen: Vec<&Figures> = answer.all.iter().map(|(_, f)| f).collect();
         seen.extend([&answer.own, &answer.chosen.figures]);
-        // The least and the largest of a figure, with some room.
-        let ends = |of: &dyn Fn(&Figures) -> u64| {
-            let values = || seen.iter().map(|f| of(f).max(1) as f64);
+        let price = Price::of(r);
+        let ends = |of: &dyn Fn(&Figures) -> f64| {
+            let values = || seen.iter().map(|f| of(f));
             let least = values().fold(f64::MAX, f64::min);
             let most = values().fold(0.0, f64::max);
             [least / 1.3, most * 1.3]
         };
         let goals = r.question.goals;
-        let (x, mut y) = (ends(&|f| f.kept_free), ends(&|f| goals.time_of(f)));
+        let time = |f: &Figures| goals.time_of(f).max(1) as f64;
+        let (x, mut y) = (ends(&|f| price.amount(f)), ends(&time));
         if let Some(goal) = goals.time_goal().0 {
             y = [y[0].min(goal as f64 / 1.3), y[1].max(goal as f64 * 1.3)];
         }
         let svg = String::new();
-        Self { x, y, goals, svg }
+        Self {
+            x,
+            y,
+            price,
+            goals,
+            svg,
+        }
     }
 
     /// Returns the vertical position in the SVG of a time in nanoseconds.
@@ -85,13 +159,14 @@ impl Plot {
     /// goal, a time in nanoseconds.
     fn axes(&mut self, goal: Option<u64>) {
         let [x0, x1, y0, y1] = area();
-        for t in ticks([self.x[0] / MIB, self.x[1] / MIB]) {
-            let x = x0 + part(t * MIB, self.x) * (x1 - x0);
+        for t in self.price.ticks(self.x) {
+            let x = x0 + part(t, self.x) * (x1 - x0);
             let _ = write!(
                 self.svg,
                 "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{y0}\" y2=\"{y1}\"/>\
-                 <text x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{t} MiB</text>",
-                y0 + 18.0
+                 <text x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{}</text>",
+                y0 + 18.0,
+                self.price.tick(t)
             );
         }
         for t in ticks(self.y) {
@@ -116,9 +191,10 @@ impl Plot {
         }
         let _ = write!(
             self.svg,
-            "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"middle\">kept free (sum of the high watermarks)</text>",
+            "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"middle\">{}</text>",
             f64::midpoint(x0, x1),
-            HEIGHT - 6.0
+            HEIGHT - 6.0,
+            self.price.name()
         );
     }
 
@@ -149,7 +225,7 @@ impl Plot {
     /// Returns the position in the SVG (across, down) of a setting with these figures.
     fn at(&self, f: &Figures) -> (f64, f64) {
         let [left, right, top, bottom] = MARGIN;
-        let x = part(f.kept_free as f64, self.x);
+        let x = part(self.price.amount(f), self.x);
         let y = part(self.goals.time_of(f) as f64, self.y);
         (
             left + x * (WIDTH - left - right),
@@ -222,18 +298,13 @@ fn answer(r: &AnswerReport<'_>) -> String {
         true => values(&chosen.setting, &r.cell.spec.machine),
         false => lines,
     };
+    let verdict = r.verdict();
+    let (first, holds) = verdict.split_once('\n').unwrap_or((&verdict, ""));
     format!(
-        "<pre tabindex=\"0\">{}</pre><p><b>{}, {} kept free</b> (now {}, {}){}</p>",
+        "<p><b>{}</b> {}</p><pre tabindex=\"0\">{}</pre>",
+        escape::html(first),
+        escape::html(holds),
         escape::html(&lines),
-        escape::html(&goals.times(&chosen.figures)),
-        mib(chosen.figures.kept_free),
-        escape::html(&goals.times(own)),
-        mib(own.kept_free),
-        if chosen.holds {
-            "."
-        } else {
-            "; not under every change of costs and seeds."
-        }
     )
 }
 
@@ -251,8 +322,8 @@ pub fn page(r: &AnswerReport<'_>) -> String {
          <title>Settings for {name}</title><style>{STYLE}</style>\
          <main><h1>Settings for {name}</h1><p>Goals: {goals}.</p>{answer}\
          <h2>What was tried</h2>\
-         <svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{what} over memory kept free\">{svg}</svg>\
-         <p>{what} over memory kept free. Square: the machine's own settings; diamond: chosen; \
+         <svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{what} over {price}\">{svg}</svg>\
+         <p>{what} over {price}. Square: the machine's own settings; diamond: chosen; \
          dots: settings that no other beats; rings: the others that were tried.</p>\
          <h2>What the chosen setting bears</h2>\
          <table tabindex=\"0\"><tr><th>under</th><th>runs</th><th>{what}</th><th>direct reclaims</th><th>MB/s</th><th>goals</th></tr>{rows}</table>\
@@ -261,6 +332,7 @@ pub fn page(r: &AnswerReport<'_>) -> String {
         name = escape::html(&r.cell.machine),
         goals = escape::html(&r.question.goals.to_string()),
         svg = plot.svg,
+        price = plot.price.name(),
         text = escape::html(&r.text()),
     )
 }

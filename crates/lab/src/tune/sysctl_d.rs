@@ -27,14 +27,33 @@ pub fn modern(setting: &Setting, machine: &Machine) -> Setting {
     }
 }
 
-/// Returns the text of a file for `/etc/sysctl.d` that makes a setting of the search, with comments
-/// that show the formulas. `head` says where the setting comes from; each of its lines becomes a
-/// comment.
+/// The warning in every file.
+const FOR_EVER: &str = "#
+# A sysctl holds for all disks and all programs of the machine, and a file in /etc/sysctl.d for ever: at every boot
+# until it is removed. This one was chosen for one workload. `sysctl -p FILE` tries it until the next boot.
+";
+
+/// Returns a comment with the rule for udev that limits dirty pages of one kind of disk, in the
+/// place of `dirty_bytes`.
+fn for_one_disk(bytes: u64) -> String {
+    format!(
+        "#
+# Only for USB disks, in the place of these two lines: a file /etc/udev/rules.d/90-lowmark.rules (Linux 6.2 and later;
+# the search has not tried it) with the line
+# ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{{DEVTYPE}}==\"disk\", ENV{{ID_BUS}}==\"usb\", \\
+#   ATTR{{bdi/strict_limit}}=\"1\", ATTR{{bdi/max_bytes}}=\"{bytes}\"
+"
+    )
+}
+
+/// Returns the text of the file for a setting of the search. `head` says where it comes from; each
+/// of its lines becomes a comment.
 pub fn text(head: &[String], setting: &Setting, machine: &Machine) -> String {
     let mut out = String::new();
     for line in head {
         let _ = writeln!(out, "{}", format!("# {line}").trim_end());
     }
+    out += FOR_EVER;
     let modern_setting = modern(setting, machine);
     let modern_machine = modern_setting.on(machine);
     let zones = sim::run::engine_config(&modern_machine).zones;
@@ -111,6 +130,7 @@ pub fn text(head: &[String], setting: &Setting, machine: &Machine) -> String {
             mib(background),
             mib(most)
         );
+        out += &for_one_disk(most);
     }
     if let Some(swappiness) = modern_setting.swappiness {
         let _ = writeln!(out, "\nvm.swappiness = {swappiness}");

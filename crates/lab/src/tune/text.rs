@@ -5,10 +5,10 @@ use super::learn::Learned;
 use super::margin::Margin;
 use super::space::{Setting, sums};
 use super::verify::Verified;
-use super::{Answer, Question, sysctl_d};
+use super::{Answer, Question, sysctl_d, verdict};
 use crate::model::Cell;
 use crate::report::RULED;
-use crate::report::terminal::Screen;
+use crate::report::terminal::{Col, Screen};
 use crate::results::File;
 use crate::results::csv::Csv;
 use comfy_table::{Cell as TableCell, CellAlignment, Table};
@@ -92,30 +92,42 @@ type TimeColumn = (&'static str, fn(&Figures) -> Option<u64>);
 fn program_times(goals: &Goals) -> Vec<TimeColumn> {
     let mut all: Vec<TimeColumn> = Vec::new();
     if goals.response_ns.is_some() {
-        all.push(("longest answer", |f| f.response_ns));
+        all.push(("answer", |f| f.response_ns));
     }
     if goals.fio_p99_ns.is_some() {
-        all.push(("99 of 100 requests", |f| f.fio_p99_ns));
+        all.push(("99 of 100", |f| f.fio_p99_ns));
     }
     all
 }
 
 /// Returns the table cells of a setting's figures: memory kept free, the times of programs that the
 /// goals ask for, longest allocation, direct reclaims, throughput in MB/s.
-fn columns(f: &Figures, goals: &Goals) -> Vec<TableCell> {
-    let mut cells = vec![right(mib(f.kept_free))];
+fn columns(f: &Figures, goals: &Goals) -> Vec<String> {
+    let mut cells = vec![mib(f.kept_free)];
     let own = program_times(goals).into_iter();
-    cells.extend(own.map(|(_, of)| right(of(f).map_or("-".into(), time))));
+    cells.extend(own.map(|(_, of)| of(f).map_or("-".into(), time)));
     cells.extend([
-        right(time(f.worst_ns)),
-        right(f.direct),
-        right(format!("{:.1}", f.throughput)),
+        time(f.worst_ns),
+        f.direct.to_string(),
+        format!("{:.1}", f.throughput),
     ]);
     cells
 }
 
-/// Returns the lines that stand with every answer of `tune`, so that a prediction is not taken for
-/// a measurement: model, machine and version, the goals, the search's seed.
+/// The meaning of the headings of both tables.
+fn heads_said(goals: &Goals) -> String {
+    let answer = match goals.response_ns.is_some() {
+        true => "answer and allocation are the longest of all runs",
+        false => "allocation is the longest of all runs",
+    };
+    let requests = match goals.fio_p99_ns.is_some() {
+        true => "; 99 of 100: requests within this time",
+        false => "",
+    };
+    format!("{answer}{requests}; direct: direct reclaims.")
+}
+
+/// Returns the lines that stand with every answer of the model: its origin, the goals, the seed.
 pub fn provenance(cell: &Cell, question: &Question) -> Vec<String> {
     vec![
         predicted(cell),
@@ -147,16 +159,21 @@ fn disk_name(cell: &Cell) -> String {
 /// Returns the table of the settings that no other beats, ascending by memory and thinned to about
 /// [`SHOWN`] rows; the machine's own settings come first, and the chosen setting is among them in
 /// any case.
-fn front_table(answer: &Answer, goals: &Goals) -> Table {
-    let mut heads = vec!["", "kept free"];
-    heads.extend(program_times(goals).iter().map(|(head, _)| *head));
-    heads.extend(["longest allocation", "direct reclaims", "MB/s", "settings"]);
-    let mut t = table(&heads);
+fn front_table(answer: &Answer, goals: &Goals, screen: Screen) -> String {
+    let mut heads = vec![Col::Words(""), Col::Figure("kept free")];
+    heads.extend(
+        program_times(goals)
+            .iter()
+            .map(|(head, _)| Col::Figure(head)),
+    );
+    heads.extend(["allocation", "direct", "MB/s"].map(Col::Figure));
+    heads.push(Col::Words("settings"));
+    let mut grid = screen.grid(&heads);
     let mut row = |mark: &str, f: &Figures, values: String| {
-        let mut cells = vec![TableCell::new(mark)];
+        let mut cells = vec![mark.to_owned()];
         cells.extend(columns(f, goals));
-        cells.push(TableCell::new(values));
-        t.add_row(cells);
+        cells.push(values);
+        grid.plain(cells);
     };
     row("now", &answer.own, "the machine's own".into());
     let n = answer.front.len();
@@ -169,7 +186,8 @@ fn front_table(answer: &Answer, goals: &Goals) -> Table {
     let mut listed = false;
     for (i, (setting, f)) in answer.front.iter().enumerate() {
         let is_chosen = chosen == Some(i);
-        if i % every != 0 && i + 1 != n && !is_chosen {
+        let is_own = *setting == Setting::default() && !is_chosen;
+        if is_own || i % every != 0 && i + 1 != n && !is_chosen {
             continue;
         }
         listed |= is_chosen;
@@ -182,7 +200,19 @@ fn front_table(answer: &Answer, goals: &Goals) -> Table {
             short(&answer.chosen.setting),
         );
     }
-    t
+    grid.text()
+}
+
+/// Formats the number of settings that were tried, and of the runs of each.
+fn counted(settings: usize, seeds: u32) -> String {
+    let settings = match settings {
+        1 => "1 setting tried".to_owned(),
+        n => format!("{n} settings tried"),
+    };
+    match seeds {
+        1 => format!("{settings} with 1 seed"),
+        n => format!("{settings} with {n} seeds each"),
+    }
 }
 
 /// Formats a setting in few characters for a table's column: kB, and MiB for the dirty limits.
@@ -202,18 +232,13 @@ fn short(s: &Setting) -> String {
 /// Returns the table of the chosen setting's margins: its figures under other seeds, bursts and
 /// costs, and how far below the goal the time is (headroom). Of the costs, those that miss a goal
 /// come first; all of them are shown, and at least five costs.
-fn margin_table(margins: &[Margin], goals: &Goals) -> Table {
+fn margin_table(margins: &[Margin], goals: &Goals, screen: Screen) -> String {
     let own = program_times(goals);
-    let mut heads = vec!["under", "runs"];
-    heads.extend(own.iter().map(|(head, _)| *head));
-    heads.extend([
-        "longest allocation",
-        "headroom",
-        "direct reclaims",
-        "MB/s",
-        "goals",
-    ]);
-    let mut t = table(&heads);
+    let mut heads = vec![Col::Words("under")];
+    heads.extend(own.iter().map(|(head, _)| Col::Figure(head)));
+    heads.extend(["allocation", "headroom", "direct", "MB/s"].map(Col::Figure));
+    heads.push(Col::Words("goals"));
+    let mut grid = screen.grid(&heads);
     let worst_first =
         |m: &&Margin| std::cmp::Reverse((!m.holds, m.figures.worst_ns, m.figures.direct));
     let mut main: Vec<&Margin> = margins.iter().filter(|m| m.case.is_main()).collect();
@@ -228,27 +253,29 @@ fn margin_table(margins: &[Margin], goals: &Goals) -> Table {
             let share = 1.0 - goals.time_of(&m.figures) as f64 / most as f64;
             format!("{:+.0} %", share * 100.0)
         });
-        let mut cells = vec![TableCell::new(m.case.name()), right(m.figures.runs)];
+        let mut cells = vec![m.case.name()];
         cells.extend(
             own.iter()
-                .map(|(_, of)| right(of(&m.figures).map_or("-".into(), time))),
+                .map(|(_, of)| of(&m.figures).map_or("-".into(), time)),
         );
         cells.extend([
-            right(time(m.figures.worst_ns)),
-            right(headroom),
-            right(m.figures.direct),
-            right(format!("{:.1}", m.figures.throughput)),
-            TableCell::new(if m.holds { "met" } else { "missed" }),
+            time(m.figures.worst_ns),
+            headroom,
+            m.figures.direct.to_string(),
+            format!("{:.1}", m.figures.throughput),
+            if m.holds { "met" } else { "missed" }.to_owned(),
         ]);
-        t.add_row(cells);
+        grid.plain(cells);
     }
+    let mut out = grid.text();
     if costs.len() > shown {
-        t.add_row(vec![TableCell::new(format!(
-            "{} other costs",
+        let _ = writeln!(
+            out,
+            "and {} other costs, under which the goals hold",
             costs.len() - shown
-        ))]);
+        );
     }
-    t
+    out
 }
 
 /// Returns the figures measured with a setting as JSON, with their units in the names.
@@ -288,7 +315,6 @@ impl AnswerReport<'_> {
         let mut out = String::new();
         let machine = &cell.spec.machine;
         let chosen = &answer.chosen;
-        let kept = mib(chosen.figures.kept_free);
         let verdict = if answer.already {
             format!(
                 "Your settings already do: with the machine's own every goal holds ({}), under {} other seeds and with \
@@ -296,24 +322,11 @@ impl AnswerReport<'_> {
                 question.goals.times(&chosen.figures),
                 question.seeds
             )
-        } else if chosen.holds {
-            format!(
-                "With these settings the goals hold, at the price of {kept} kept free (now {}):",
-                mib(answer.own.kept_free)
-            )
         } else {
-            format!(
-                "The goals hold with the search's seeds, but not under every change of costs and seeds, \
-             at {kept} kept free:"
-            )
+            self.verdict()
         };
-        let _ = writeln!(out, "{verdict}\n");
-        let setting = spelled_out(&chosen.setting, machine);
+        let _ = writeln!(out, "{verdict}");
         let modern = sysctl_d::modern(&chosen.setting, machine);
-        let changed = Some(values(&setting, machine)).filter(|_| !answer.already);
-        for value in changed.iter().flat_map(|v| v.split(' ')) {
-            let _ = writeln!(out, "    {}", value.replacen('=', " = ", 1));
-        }
         if let Some(f) = &chosen.modern {
             let _ = writeln!(
                 out,
@@ -330,15 +343,15 @@ impl AnswerReport<'_> {
         }
         let _ = writeln!(
             out,
-            "\n{}\n",
-            screen.fitted(front_table(answer, &question.goals))
+            "\n{}{}\n",
+            front_table(answer, &question.goals, screen),
+            heads_said(&question.goals)
         );
         let shown = answer.front.len().min(SHOWN);
         let _ = writeln!(
             out,
-            "{} setting(s) tried with {} seed(s) each; {} of them no other beats in everything{}.\n",
-            answer.tried,
-            question.search_seeds,
+            "{}; {} of them no other beats in everything{}.\n",
+            counted(answer.tried, question.search_seeds),
             answer.front.len(),
             if shown < answer.front.len() {
                 format!(", {shown} are shown, all stand in front.csv")
@@ -347,11 +360,7 @@ impl AnswerReport<'_> {
             }
         );
         out += &self.refused();
-        let _ = writeln!(
-            out,
-            "{}",
-            screen.fitted(margin_table(&chosen.margins, &question.goals))
-        );
+        out += &margin_table(&chosen.margins, &question.goals, screen);
         out.push('\n');
         for line in provenance(cell, question) {
             let _ = writeln!(out, "{line}");
@@ -362,8 +371,25 @@ impl AnswerReport<'_> {
         screen.broken(&out)
     }
 
-    /// Lists the settings that were tried before the chosen one, and under which case each missed a
-    /// goal; empty if the first one was chosen.
+    /// Returns the settings to write, gain and price in a sentence, and whether the goals hold.
+    pub fn verdict(&self) -> String {
+        let (answer, question) = (self.answer, self.question);
+        let (machine, chosen) = (&self.cell.spec.machine, &answer.chosen);
+        let setting = values(&spelled_out(&chosen.setting, machine), machine);
+        let lines = setting.split(' ').map(|v| v.replacen('=', " = ", 1));
+        let changes = verdict::changes(&answer.own, &chosen.figures, &question.goals);
+        let holds = match chosen.holds {
+            true => format!(
+                "The goals hold, also under {} other seeds and with every cost half as large and half as large again.",
+                question.seeds
+            ),
+            false => "The goals hold with the search's seeds, but not under every change of costs and seeds.".to_owned(),
+        };
+        let sentence = verdict::sentence(&lines.collect::<Vec<_>>(), &changes);
+        format!("{sentence}\n{holds}")
+    }
+
+    /// Lists the settings that were tried before the chosen one, and why each was refused.
     fn refused(&self) -> String {
         let (answer, question) = (self.answer, self.question);
         let mut out = String::new();
@@ -452,15 +478,19 @@ impl AnswerReport<'_> {
         let chosen = &answer.chosen;
         let f = &chosen.figures;
         let mut head = provenance(cell, question);
+        let goals = &question.goals;
+        let said = |f: &Figures| {
+            format!(
+                "{}, {} direct reclaims, {:.1} MB/s",
+                goals.times(f),
+                f.direct,
+                f.throughput
+            )
+        };
         head.push(format!(
-            "There: longest allocation {}, {} direct reclaims, {:.1} MB/s; with the machine's own \
-         settings {}, {} and {:.1} MB/s.",
-            time(f.worst_ns),
-            f.direct,
-            f.throughput,
-            time(answer.own.worst_ns),
-            answer.own.direct,
-            answer.own.throughput
+            "There: {}; with the machine's own settings: {}.",
+            said(f),
+            said(&answer.own)
         ));
         head.extend(known_gaps.iter().cloned());
         head.extend(verified.map(Verified::verdict));

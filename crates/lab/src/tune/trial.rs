@@ -195,12 +195,22 @@ impl<'a> Trials<'a> {
         if outcomes.interrupted || self.options.stop.load(Relaxed) {
             return Err(Interrupted);
         }
-        self.bar.inc(number);
+        advance(&self.bar, number);
         let complete = outcomes.results.into_iter();
         Ok(complete
             .map(|c| c.into_iter().flatten().collect())
             .collect())
     }
+}
+
+/// Moves a bar on by a number of runs. A phase that takes more runs than it announced gets a
+/// greater total, so that no bar is more than full.
+fn advance(bar: &ProgressBar, runs: u64) {
+    let done = bar.position() + runs;
+    if bar.length().is_some_and(|length| done > length) {
+        bar.set_length(done);
+    }
+    bar.set_position(done);
 }
 
 /// Returns the memory that a setting keeps free on a cell's machine, in bytes.
@@ -266,5 +276,19 @@ pub fn figures(kept_free: u64, results: &[RunResult]) -> Figures {
         fio_p99_ns: longest_of(results, &["read_latency_p99", "write_latency_p99"]),
         runs: results.len() as u32,
         failed: results.iter().find_map(|r| r.outcome.ending()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_never_more_than_full() {
+        let bar = ProgressBar::with_draw_target(Some(10), ProgressDrawTarget::hidden());
+        advance(&bar, 8);
+        assert_eq!((bar.position(), bar.length()), (8, Some(10)));
+        advance(&bar, 4);
+        assert_eq!((bar.position(), bar.length()), (12, Some(12)));
     }
 }
