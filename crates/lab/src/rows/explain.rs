@@ -131,7 +131,7 @@ impl Entry {
         p.text(
             match self {
                 Self::Row(_) => "formula",
-                Self::Word(w) if w.kind == Kind::Question => "answer",
+                Self::Word(w) if matches!(w.kind, Kind::Question | Kind::Report) => "answer",
                 Self::Word(_) | Self::Switch(_) | Self::Preset(_) => "definition",
             },
             p.definition,
@@ -318,7 +318,7 @@ pub fn entries() -> impl Iterator<Item = Entry> {
 /// do not matter.
 pub fn plain(name: &str) -> String {
     name.chars()
-        .filter(|c| c.is_alphanumeric() || *c == '%')
+        .filter(|c| c.is_alphanumeric() || ['%', '~'].contains(c))
         .flat_map(char::to_lowercase)
         .collect()
 }
@@ -438,7 +438,7 @@ pub fn near_of(
 /// Returns the list of all entries by name.
 pub fn list() -> String {
     let mut out = String::from("`lowmark explain NAME` says what a name means.\n");
-    for kind in [Kind::Question, Kind::Metric, Kind::Time] {
+    for kind in [Kind::Question, Kind::Report, Kind::Metric, Kind::Time] {
         words(&mut out, kind);
     }
     for block in Block::ALL {

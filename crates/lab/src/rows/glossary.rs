@@ -4,9 +4,11 @@
 mod compaction;
 mod forms;
 mod kind;
+mod linux;
 mod numa;
 mod programs;
 mod real;
+mod report;
 mod screen;
 
 pub use kind::Kind;
@@ -131,6 +133,8 @@ pub fn words() -> &'static [Word] {
             forms::WORDS,
             real::WORDS,
             screen::WORDS,
+            report::WORDS,
+            linux::WORDS,
         ]
         .concat();
         all.extend(programs::words());
@@ -205,15 +209,7 @@ const WORDS: &[Word] = &[
     },
     Word {
         name: "noise",
-        also: &[
-            "significance",
-            "significant",
-            "star",
-            "interval",
-            "p",
-            "p-value",
-            "stddev",
-        ],
+        also: &["significance", "significant", "star", "stddev"],
         kind: Kind::Question,
         text: "Whether a difference is noise: every cell runs several iterations with different seeds, and each policy's values are compared with the baseline's by the Mann-Whitney U test, two-sided (exact for small samples without ties). Stars, as in * 12.50%*, mark p < 0.05; without stars the difference can be chance, however large. p, n and the 95 % interval of each mean by Student's t (mean_low to mean_high) are in rows.csv; the comparison shows the interval of elapsed time. Below 6 iterations little can be claimed; with 3 or fewer on each side p cannot fall below 0.05. About one row in twenty gets stars by chance, so look for rows that agree. The percentage is that of the 2011 reports: 100 * (new - base) / new, with the sign flipped where lower is better, so positive is better (more, where neither is better); its denominator is the new value. `stddev` is the population form.",
         unit: "",

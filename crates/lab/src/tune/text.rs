@@ -253,7 +253,7 @@ fn margin_table(margins: &[Margin], goals: &Goals, screen: Screen) -> String {
             let share = 1.0 - goals.time_of(&m.figures) as f64 / most as f64;
             format!("{:+.0} %", share * 100.0)
         });
-        let mut cells = vec![m.case.name()];
+        let mut cells = vec![m.case.name().replace(" %", "%")];
         cells.extend(
             own.iter()
                 .map(|(_, of)| of(&m.figures).map_or("-".into(), time)),
@@ -376,7 +376,7 @@ impl AnswerReport<'_> {
         let (answer, question) = (self.answer, self.question);
         let (machine, chosen) = (&self.cell.spec.machine, &answer.chosen);
         let setting = values(&spelled_out(&chosen.setting, machine), machine);
-        let lines = setting.split(' ').map(|v| v.replacen('=', " = ", 1));
+        let lines = setting.split(' ').map(str::to_owned);
         let changes = verdict::changes(&answer.own, &chosen.figures, &question.goals);
         let holds = match chosen.holds {
             true => format!(

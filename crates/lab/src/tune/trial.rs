@@ -85,7 +85,11 @@ impl<'a> Trials<'a> {
         self.bar.set_length(runs);
         self.bar.set_message(name.to_owned());
         if self.options.progress && self.bar.is_hidden() {
-            eprintln!("{name}, at most {runs} runs");
+            let runs = match runs {
+                1 => "1 run".to_owned(),
+                runs => format!("at most {runs} runs"),
+            };
+            eprintln!("{name}, {runs}");
         }
     }
 

@@ -89,7 +89,7 @@ impl Change {
     }
 }
 
-/// Returns the sentence for settings such as `dirty_bytes = 8388608`.
+/// Returns the sentence for settings such as `dirty_bytes=8388608`.
 pub fn sentence(settings: &[String], changes: &[Change]) -> String {
     let of = |better: bool| -> Vec<String> {
         let these = changes.iter().filter(|change| change.better == better);
@@ -130,18 +130,18 @@ mod tests {
             response_ns: Some(100_000_000),
             ..Goals::default()
         };
-        let set = ["dirty_bytes = 8388608".to_owned()];
+        let set = ["dirty_bytes=8388608".to_owned()];
         let changes = changes(&figures(123, 118.1, 6), &figures(50, 98.3, 11), &goals);
         assert_eq!(
             sentence(&set, &changes),
-            "Set dirty_bytes = 8388608: longest answer 123 -> 50 ms (-59 %); the price: throughput 118.1 -> 98.3 MB/s \
+            "Set dirty_bytes=8388608: longest answer 123 -> 50 ms (-59 %); the price: throughput 118.1 -> 98.3 MB/s \
              (-17 %), memory kept free 6.0 -> 11.0 MiB (+83 %)."
         );
         // A figure that stays the same is neither.
         let changes = super::changes(&figures(123, 118.1, 6), &figures(123, 120.0, 6), &goals);
         assert_eq!(
             sentence(&set, &changes),
-            "Set dirty_bytes = 8388608: throughput 118.1 -> 120.0 MB/s (+1.6 %); at no price in these figures."
+            "Set dirty_bytes=8388608: throughput 118.1 -> 120.0 MB/s (+1.6 %); at no price in these figures."
         );
     }
 }

@@ -18,6 +18,8 @@ pub enum Kind {
     Time,
     /// A question with its answer.
     Question,
+    /// A word of reports from real Linux.
+    Report,
 }
 
 impl Kind {
@@ -31,12 +33,14 @@ impl Kind {
             Self::Metric => "Figures of the workload",
             Self::Time => "Where a task's time goes",
             Self::Question => "Questions",
+            Self::Report => "Words of reports from Linux",
         }
     }
 
     /// Every kind, in the order in which they are listed.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Question,
+        Self::Report,
         Self::Metric,
         Self::Time,
         Self::Counter,

@@ -3,7 +3,7 @@
 use super::{Kind, Word};
 
 /// Defines a word without a unit.
-const fn word(
+pub(super) const fn word(
     name: &'static str,
     also: &'static [&'static str],
     text: &'static str,
