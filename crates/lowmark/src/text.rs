@@ -1,11 +1,13 @@
 //! Standard output.
 
 use crate::failure::Failure;
-use comfy_table::{ContentArrangement, Table};
+use comfy_table::Table;
 use lab::report::RULED;
 use lab::report::terminal::Screen;
 use std::borrow::Cow;
+use std::fmt;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::ops::{Deref, DerefMut};
 
 /// The narrowest screen that tables are fitted to: below it no figure would fit.
 const NARROWEST: u16 = 40;
@@ -85,16 +87,56 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(&text)
 }
 
+/// Width of lists in a pipe: what a reader of a log or a page has.
+const LISTING: u16 = 100;
+
+/// Returns the properties of standard output for a list of long texts: no wider than [`LISTING`]
+/// where nothing says how wide it is.
+pub fn listing() -> Screen {
+    let screen = screen();
+    Screen {
+        width: Some(screen.width.unwrap_or(LISTING)),
+        ..screen
+    }
+}
+
+/// A table that is fitted to its screen when it is printed.
+pub struct Fitted {
+    table: Table,
+    screen: Screen,
+}
+
+impl Deref for Fitted {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        &self.table
+    }
+}
+
+impl DerefMut for Fitted {
+    fn deref_mut(&mut self) -> &mut Table {
+        &mut self.table
+    }
+}
+
+impl fmt::Display for Fitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.screen.fitted(self.table.clone()).fmt(f)
+    }
+}
+
 /// Makes a table with lines around its header and at its end, at most as wide as the terminal.
-pub fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> Table {
+pub fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> Fitted {
+    table_on(screen(), header)
+}
+
+/// Makes a table as [`table`] does, for this screen.
+pub fn table_on<S: ToString>(screen: Screen, header: impl IntoIterator<Item = S>) -> Fitted {
     let mut table = Table::new();
     table.load_style(RULED);
-    if let Some(width) = screen().width {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(width);
-    }
     table.set_header(header.into_iter().map(|s| s.to_string()));
-    table
+    Fitted { table, screen }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub mod compare;
 pub mod curves;
 pub(crate) mod escape;
 pub mod host;
+mod labels;
 pub(crate) mod number;
 pub mod page;
 mod payload;

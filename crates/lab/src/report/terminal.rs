@@ -83,9 +83,31 @@ impl Screen {
 
     /// Sets the table's width to that of the screen.
     pub fn fitted(self, mut table: Table) -> Table {
-        if let Some(width) = self.width {
-            table.set_content_arrangement(ContentArrangement::Dynamic);
-            table.set_width(width);
+        let Some(width) = self.width else {
+            return table;
+        };
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(width);
+        let mut least: Vec<usize> = Vec::new();
+        for row in table.header().into_iter().chain(table.row_iter()) {
+            for (at, cell) in row.cell_iter().enumerate() {
+                let content = cell.content();
+                let words = content.split_whitespace().map(|w| w.chars().count());
+                let longest = words.max().unwrap_or(0).min(LONGEST);
+                match least.get_mut(at) {
+                    Some(known) => *known = longest.max(*known),
+                    None => least.push(longest),
+                }
+            }
+        }
+        // Words stay whole where the screen has room for the longest of each column.
+        if least.iter().map(|word| word + GAP).sum::<usize>() <= usize::from(width) + 1 {
+            for (at, word) in least.into_iter().enumerate() {
+                if let Some(column) = table.column_mut(at) {
+                    let whole = (PADDING + word) as u16;
+                    column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(whole)));
+                }
+            }
         }
         table
     }
@@ -325,6 +347,27 @@ pub fn readable(unit: &str, largest: f64) -> (f64, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_tables_stay_whole() {
+        let mut table = Table::new();
+        table.load_style(RULED);
+        table.set_header(["name", "value", "what it is"]);
+        table.add_row([
+            "cost_page_allocation",
+            "120",
+            "one allocation from a list of a CPU, with its test of watermarks",
+        ]);
+        let screen = Screen {
+            width: Some(50),
+            colour: false,
+        };
+        let text = screen.fitted(table).to_string();
+        for word in ["cost_page_allocation", "allocation", "watermarks"] {
+            assert!(text.contains(word), "{text}");
+        }
+        assert!(text.lines().all(|l| l.chars().count() <= 50), "{text}");
+    }
 
     #[test]
     fn long_lines_are_broken_and_keep_their_indentation() {

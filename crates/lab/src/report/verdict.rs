@@ -10,6 +10,7 @@
 //! prints.
 
 use super::compare::{Comparison, plain_number};
+use super::labels::labels;
 use super::page;
 use super::terminal::{Col, Screen, readable, spaced, titled};
 use crate::figures::claim::{Claim, SummaryRow, SummaryTable, Verdict};
@@ -21,10 +22,24 @@ use std::fmt::Write as _;
 const WIDTH: u16 = 80;
 /// Policies that are named in a list; further ones are counted.
 const NAMED: usize = 4;
-/// Groups with a verdict of their own; further ones are counted.
-const GROUPS: usize = 6;
-/// Rows of the table; further ones are counted.
-const ROWS: usize = 10;
+/// Lines of the screen; a terminal has 25, and the command prints up to three more.
+const LINES: usize = 22;
+/// Groups with a verdict of their own, and rows of the table, from the most that are shown to the
+/// fewest; further ones are counted.
+const ROOM: [(usize, usize); 8] = [
+    (6, 10),
+    (6, 8),
+    (5, 6),
+    (4, 5),
+    (3, 4),
+    (2, 3),
+    (2, 2),
+    (1, 1),
+];
+/// Length of a word of a label from which on it may be broken.
+const LONG: usize = 20;
+/// Least width of a column of reasons.
+const REASON: usize = 14;
 /// Notes that are printed; further ones are counted.
 const NOTES: usize = 2;
 
@@ -44,29 +59,27 @@ pub fn text(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> Str
     if tables.iter().all(|t| t.metric != "elapsed") {
         prices.push(SummaryTable::elapsed(outcomes));
     }
-    let mut out = screen.broken(&said);
-    let groups = groups(question, outcomes);
-    for group in groups.iter().take(GROUPS) {
-        for line in group.verdict(question, &prices, groups.len() > 1) {
-            out += &screen.wrapped(&line);
+    let first = First {
+        outcomes,
+        groups: groups(question),
+        tables: &tables,
+        prices: &prices,
+        notes: notes(outcomes, comparison, &tables),
+        screen,
+    };
+    let said = screen.broken(&said);
+    let mut out = String::new();
+    for (groups, rows) in ROOM {
+        out = said.clone() + &first.text(groups, rows);
+        if out.lines().count() <= LINES {
+            break;
         }
     }
-    if groups.len() > GROUPS {
-        let _ = writeln!(out, "{} more groups: --verbose", groups.len() - GROUPS);
-    }
-    // A curve has the question's figures; the table beside it has the others.
-    let mut shown = &tables[..];
-    if groups.len() == 1 {
-        let curve = super::along::text([question], outcomes.experiment.compared(), screen);
-        if !curve.is_empty() {
-            shown = &tables[1..];
-            let _ = writeln!(out, "\n{}", curve.trim_end());
-        }
-    }
-    if !shown.is_empty() {
-        let table = table(outcomes, question, shown, groups.len() > 1, screen);
-        let _ = write!(out, "\n{table}");
-    }
+    out
+}
+
+/// Returns the notes, the most important one first.
+fn notes(outcomes: &Outcomes, comparison: &Comparison, tables: &[SummaryTable]) -> Vec<String> {
     let killed = super::compare::out_of_memory(outcomes)
         .map(|(sentence, _)| format!("{sentence}; the kernel's report: comparison.txt"));
     let mut notes: Vec<String> = killed.collect();
@@ -75,15 +88,189 @@ pub fn text(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> Str
     let any = tables.iter().any(finished);
     let missing = tables.iter().filter(|t| any && !finished(t));
     notes.extend(missing.map(|t| format!("no run that completed has `{}`", t.metric)));
-    for note in notes.iter().take(NOTES) {
-        out += &screen.wrapped(&format!("note: {note}"));
+    notes
+}
+
+/// Everything that the first screen shows.
+struct First<'a> {
+    outcomes: &'a Outcomes,
+    groups: Vec<Group>,
+    tables: &'a [SummaryTable],
+    prices: &'a [SummaryTable],
+    notes: Vec<String>,
+    screen: Screen,
+}
+
+impl First<'_> {
+    /// Returns the columns that a table takes with the first of its figures and with reasons why
+    /// rows have none.
+    fn with_reasons(&self, heads: &[Col<'_>]) -> usize {
+        let (outcomes, question) = (self.outcomes, &self.tables[0]);
+        let width = |texts: &mut dyn Iterator<Item = String>| {
+            let words = texts.flat_map(|text| {
+                let lengths = text.split(' ').map(|word| word.chars().count());
+                lengths.max()
+            });
+            words.max().unwrap_or(0) + 3
+        };
+        let labels = self.groups.iter().map(|g| breakable(&g.label));
+        let sides = outcomes
+            .experiment
+            .cells
+            .iter()
+            .map(|c| c.side().to_owned());
+        let figure = match heads.get(2) {
+            Some(Col::Figure(head) | Col::Words(head)) => head.chars().count() + 3,
+            None => 0,
+        };
+        let labels = match self.groups.len() > 1 {
+            true => width(&mut labels.into_iter()),
+            false => 0,
+        };
+        let missing = question.rows.iter().filter_map(|r| r.missing.clone());
+        match question.rows.iter().any(|r| r.missing.is_some()) {
+            // Broken below this width, reasons are hard to read and take a line a word.
+            true => {
+                labels
+                    + width(&mut sides.into_iter())
+                    + figure
+                    + REASON.max(width(&mut missing.into_iter()))
+            }
+            false => 0,
+        }
     }
-    if notes.len() > NOTES {
-        let more = notes.len() - NOTES;
-        let word = if more == 1 { "note" } else { "notes" };
-        let _ = writeln!(out, "{more} more {word}: --verbose");
+
+    /// Lays out verdicts of at most so many groups and a table of at most so many rows.
+    fn text(&self, most: usize, rows: usize) -> String {
+        let (screen, question) = (self.screen, &self.tables[0]);
+        let mut out = String::new();
+        let verdicts = self.verdicts();
+        for line in verdicts.iter().take(most).flatten() {
+            out += &screen.wrapped(line);
+        }
+        if verdicts.len() > most {
+            let _ = writeln!(out, "{} more groups: --verbose", verdicts.len() - most);
+        }
+        // A curve has the question's figures; the table beside it has the others.
+        let mut shown = self.tables;
+        if self.groups.len() == 1 {
+            let compared = self.outcomes.experiment.compared();
+            let curve = super::along::text([question], compared, screen);
+            if !curve.is_empty() {
+                shown = &self.tables[1..];
+                let _ = writeln!(out, "\n{}", curve.trim_end());
+            }
+        }
+        if !shown.is_empty() {
+            let _ = write!(out, "\n{}", self.table(shown, rows));
+        }
+        for note in self.notes.iter().take(NOTES) {
+            out += &screen.wrapped(&format!("note: {note}"));
+        }
+        if self.notes.len() > NOTES {
+            let more = self.notes.len() - NOTES;
+            let word = if more == 1 { "note" } else { "notes" };
+            let _ = writeln!(out, "{more} more {word}: --verbose");
+        }
+        out
     }
-    out
+
+    /// Returns the verdicts, a sentence a line; groups with the same one share it.
+    fn verdicts(&self) -> Vec<Vec<String>> {
+        let mut all: Vec<(Vec<&str>, Vec<String>)> = Vec::new();
+        for group in &self.groups {
+            let lines = group.lines(&self.tables[0], self.prices);
+            match all.iter_mut().find(|(_, known)| *known == lines) {
+                Some((names, _)) => names.push(&group.label),
+                None => all.push((vec![&group.label], lines)),
+            }
+        }
+        let several = self.groups.len() > 1;
+        let told = all.into_iter().map(|(names, lines)| {
+            let place = match names.len() {
+                _ if !several => String::new(),
+                n if n == self.groups.len() => format!("all {n} groups: "),
+                _ => format!("{}: ", list(&names)),
+            };
+            lines.iter().map(|line| format!("{place}{line}")).collect()
+        });
+        told.collect()
+    }
+    /// Returns the table: a row a policy, a column a figure with the change behind it, as many as the
+    /// screen has room for.
+    fn table(&self, tables: &[SummaryTable], most: usize) -> String {
+        let (outcomes, question) = (self.outcomes, &self.tables[0]);
+        let cells = &outcomes.experiment.cells;
+        let label = |row: usize| {
+            let group = self.groups.iter().find(|g| g.rows.contains(&row));
+            let label = group.filter(|_| self.groups.len() > 1);
+            label.map_or(String::new(), |g| breakable(&g.label))
+        };
+        let scaled: Vec<(f64, String)> = tables
+            .iter()
+            .map(|t| {
+                let means = t
+                    .rows
+                    .iter()
+                    .map(|r| r.center(t.center).abs())
+                    .filter(|m| m.is_finite());
+                let (by, unit) = readable(&t.unit, means.fold(0.0, f64::max));
+                (by, titled(&t.metric, unit))
+            })
+            .collect();
+        let mut heads = vec![Col::Words(""), Col::Words(outcomes.experiment.compared())];
+        heads.extend(scaled.iter().map(|(_, title)| Col::Figure(title)));
+        // A reason that all rows share is said once.
+        let shared = question.rows[0].missing.as_ref();
+        let shared = shared.filter(|_| question.rows.iter().all(|r| r.missing.as_ref() == shared));
+        // So is each where the screen has no room for a column of them: in the verdict.
+        let room = usize::from(self.screen.width.unwrap_or(WIDTH));
+        let reasons = shared.is_none() && self.with_reasons(&heads) <= room;
+        if reasons {
+            heads.push(Col::Words("did not finish"));
+        }
+        let mut grid = self.screen.grid(&heads);
+        for (i, cell) in cells.iter().enumerate().take(most) {
+            let mut row = vec![(label(i), None), (cell.side().to_owned(), None)];
+            for (t, (by, _)) in tables.iter().zip(&scaled) {
+                let r = &t.rows[i];
+                let value = plain_number(r.center(t.center) / by);
+                let told = match r.comparison {
+                    _ if r.samples.is_empty() => "-".to_owned(),
+                    None => value,
+                    Some(c)
+                        if matches!(c.verdict, Verdict::Less | Verdict::More)
+                            && c.change.is_finite() =>
+                    {
+                        format!("{value} {:+.1}%", c.change * 100.0)
+                    }
+                    Some(c) if matches!(c.verdict, Verdict::Less | Verdict::More) => value,
+                    Some(_) => format!("{value} ~"),
+                };
+                let good = r.comparison.and_then(|c| t.is_good(c.verdict));
+                row.push((told, good.map(|good| Some(good).into())));
+            }
+            if reasons {
+                row.push((question.rows[i].missing.clone().unwrap_or_default(), None));
+            }
+            grid.row(row);
+        }
+        let (mut out, left) = grid.first();
+        if cells.len() > most {
+            let _ = writeln!(out, "{} more rows: --verbose", cells.len() - most);
+        }
+        if let Some(reason) = shared {
+            out += &self
+                .screen
+                .wrapped(&format!("no row has {}: {reason}", question.metric));
+        }
+        if !left.is_empty() {
+            out += &self
+                .screen
+                .wrapped(&format!("not shown: {}; --verbose", left.join(", ")));
+        }
+        out
+    }
 }
 
 /// Rows of one combination of axes, by their indices into every table of the experiment.
@@ -95,25 +282,23 @@ struct Group {
 }
 
 /// Splits a table's rows into groups, in matrix order.
-fn groups(table: &SummaryTable, outcomes: &Outcomes) -> Vec<Group> {
+fn groups(table: &SummaryTable) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut axes: Vec<&[(String, String)]> = Vec::new();
-    for (i, (row, cell)) in table
-        .rows
-        .iter()
-        .zip(&outcomes.experiment.cells)
-        .enumerate()
-    {
+    for (i, row) in table.rows.iter().enumerate() {
         match axes.iter().position(|known| *known == &row.axes[..]) {
             Some(at) => groups[at].rows.push(i),
             None => {
                 axes.push(&row.axes);
                 groups.push(Group {
-                    label: cell.group(),
+                    label: String::new(),
                     rows: vec![i],
                 });
             }
         }
+    }
+    for (group, label) in groups.iter_mut().zip(labels(&axes)) {
+        group.label = label;
     }
     groups
 }
@@ -167,21 +352,7 @@ struct Standing<'a> {
 }
 
 impl Group {
-    /// Returns the group's verdict, a sentence a line; with the group's label in front if `named`.
-    fn verdict(
-        &self,
-        question: &SummaryTable,
-        prices: &[SummaryTable],
-        named: bool,
-    ) -> Vec<String> {
-        let lines = self.lines(question, prices);
-        let place = match named {
-            true => format!("{}: ", self.label),
-            false => String::new(),
-        };
-        lines.iter().map(|line| format!("{place}{line}")).collect()
-    }
-
+    /// Returns the group's verdict, a sentence a line.
     fn lines(&self, question: &SummaryTable, prices: &[SummaryTable]) -> Vec<String> {
         let row = |i: usize| &question.rows[i];
         let (bases, others): (Vec<usize>, Vec<usize>) =
@@ -522,233 +693,14 @@ fn beside(
     out
 }
 
-/// Returns the table: a row a policy, a column a figure with the change behind it, as many as the
-/// screen has room for.
-fn table(
-    outcomes: &Outcomes,
-    question: &SummaryTable,
-    tables: &[SummaryTable],
-    several: bool,
-    screen: Screen,
-) -> String {
-    let cells = &outcomes.experiment.cells;
-    let scaled: Vec<(f64, String)> = tables
-        .iter()
-        .map(|t| {
-            let means = t
-                .rows
-                .iter()
-                .map(|r| r.center(t.center).abs())
-                .filter(|m| m.is_finite());
-            let (by, unit) = readable(&t.unit, means.fold(0.0, f64::max));
-            (by, titled(&t.metric, unit))
-        })
-        .collect();
-    let mut heads = vec![Col::Words(""), Col::Words(outcomes.experiment.compared())];
-    heads.extend(scaled.iter().map(|(_, title)| Col::Figure(title)));
-    heads.push(Col::Words("did not finish"));
-    let mut grid = screen.grid(&heads);
-    for (i, cell) in cells.iter().enumerate().take(ROWS) {
-        let group = if several { cell.group() } else { String::new() };
-        let mut row = vec![(group, None), (cell.side().to_owned(), None)];
-        for (t, (by, _)) in tables.iter().zip(&scaled) {
-            let r = &t.rows[i];
-            let value = plain_number(r.center(t.center) / by);
-            let told = match r.comparison {
-                _ if r.samples.is_empty() => "-".to_owned(),
-                None => value,
-                Some(c)
-                    if matches!(c.verdict, Verdict::Less | Verdict::More)
-                        && c.change.is_finite() =>
-                {
-                    format!("{value} {:+.1}%", c.change * 100.0)
-                }
-                Some(c) if matches!(c.verdict, Verdict::Less | Verdict::More) => value,
-                Some(_) => format!("{value} ~"),
-            };
-            let good = r.comparison.and_then(|c| t.is_good(c.verdict));
-            row.push((told, good.map(|good| Some(good).into())));
-        }
-        row.push((question.rows[i].missing.clone().unwrap_or_default(), None));
-        grid.row(row);
-    }
-    let (mut out, left) = grid.first();
-    if cells.len() > ROWS {
-        let _ = writeln!(out, "{} more rows: --verbose", cells.len() - ROWS);
-    }
-    if !left.is_empty() {
-        out += &screen.wrapped(&format!("not shown: {}; --verbose", left.join(", ")));
-    }
-    out
+/// Returns a label that a narrow column may break behind the `=` of a long word.
+fn breakable(label: &str) -> String {
+    let words = label.split(' ').map(|word| match word.len() > LONG {
+        true => word.replacen('=', "= ", 1),
+        false => word.to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::Cell;
-    use crate::rows;
-    use crate::runner::fixture;
-    use sim::result::Metric;
-    use sim::{Outcome, RunResult};
-
-    /// Policies on one filesystem with the figure `response_max` (in us) and the elapsed time of
-    /// each of their iterations.
-    fn outcomes(policies: &[(&str, &[f64], f64)]) -> Outcomes {
-        let mut experiment = fixture::experiment(6);
-        experiment.axes = vec!["policy".into()];
-        experiment.figures = vec![rows::figure("response_max").unwrap()];
-        let first = experiment.cells[0].clone();
-        experiment.cells.clear();
-        let mut results = Vec::new();
-        for (nth, (policy, responses, elapsed)) in policies.iter().enumerate() {
-            experiment.cells.push(Cell {
-                axes: vec![("policy".into(), (*policy).into())],
-                policy: (*policy).into(),
-                baseline: nth == 0,
-                ..first.clone()
-            });
-            let run = |(i, response): (usize, &f64)| {
-                let mut r = RunResult::of_kernel(Outcome::Completed);
-                let mut set = |name: &str, unit, value| {
-                    r.metrics.insert(name.into(), Metric { unit, value });
-                };
-                set("elapsed", "s", elapsed + i as f64 / 100.0);
-                if response.is_finite() {
-                    set("response_max", "us", *response);
-                }
-                Some(r)
-            };
-            results.push(responses.iter().enumerate().map(run).collect());
-        }
-        Outcomes {
-            experiment,
-            results,
-            host: Vec::new(),
-            interrupted: false,
-            build: None,
-        }
-    }
-
-    fn told(outcomes: &Outcomes) -> String {
-        text(outcomes, &Comparison::new(outcomes), Screen::default())
-    }
-
-    const SLOW: [f64; 6] = [250e3, 255e3, 258e3, 260e3, 262e3, 270e3];
-    const FAST: [f64; 6] = [80e3, 82e3, 84e3, 85e3, 86e3, 88e3];
-    const NEVER: [f64; 6] = [f64::NAN; 6];
-
-    #[test]
-    fn the_first_line_says_what_is_better_and_its_price() {
-        let o = outcomes(&[("default", &SLOW, 10.0), ("ratio-2", &FAST, 12.0)]);
-        let text = told(&o);
-        let first = text.split("\n\n").next().unwrap().replace("\n    ", " ");
-        assert_eq!(
-            first,
-            "ratio-2 is better than default in response_max: -67.5 % (259.2 -> 84.17 ms, p=0.002, n=6+6); \
-             its price: elapsed +20.0 % (10.02 -> 12.03 s)"
-        );
-        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-        assert!(text.lines().count() <= 25, "{text}");
-    }
-
-    /// A policy under which the task never answered stands first among the worse, with the reason.
-    #[test]
-    fn a_policy_that_never_answered_is_the_worst() {
-        let worse = SLOW.map(|us| us * 2.0);
-        let o = outcomes(&[
-            ("default", &SLOW, 10.0),
-            ("ratio-2", &FAST, 10.0),
-            ("ratio-20", &worse, 10.0),
-            ("ratio-40", &NEVER, 10.0),
-        ]);
-        let text = told(&o);
-        assert!(
-            text.contains("worse: ratio-40 (no answer in 6 of 6 runs), ratio-20 +100.0 %"),
-            "{text}"
-        );
-        let alone = outcomes(&[("default", &SLOW, 10.0), ("ratio-40", &NEVER, 10.0)]);
-        assert!(
-            told(&alone).starts_with("ratio-40 is worse than default: no answer in 6 of 6 runs"),
-            "{}",
-            told(&alone)
-        );
-        let page = page::report(&o, &Comparison::new(&o));
-        assert!(page.contains("ratio-40: response_max is not known: no answer in 6 of 6 runs"));
-    }
-
-    /// A figure beside the question may tell policies apart that the question does not.
-    #[test]
-    fn figures_beside_the_question_are_said() {
-        let o = outcomes(&[("default", &SLOW, 10.0), ("fast", &SLOW, 8.0)]);
-        let text = told(&o).replace("\n    ", " ");
-        assert!(
-            text.contains("; better: elapsed -20.0 % (10.02 -> 8.025 s)"),
-            "{text}"
-        );
-        let o = outcomes(&[("default", &SLOW, 10.0), ("both", &FAST, 8.0)]);
-        let text = told(&o).replace("\n    ", " ");
-        assert!(text.contains("; also better: elapsed -20.0 %"), "{text}");
-    }
-
-    /// A run that ended for want of memory has been waited for until then: its longest response is
-    /// said.
-    #[test]
-    fn a_freeze_before_memory_ran_out_is_said() {
-        let mut o = outcomes(&[("default", &SLOW, 10.0), ("ratio-40", &SLOW, 10.0)]);
-        for r in o.results[1].iter_mut().flatten() {
-            r.outcome = Outcome::Oom {
-                report: "1 killed: desktop (2) at 20.324 s".into(),
-            };
-            r.metrics.get_mut("response_max").unwrap().value = 120e6;
-        }
-        let text = told(&o).replace("\n    ", " ");
-        assert!(
-            text.starts_with(
-                "ratio-40 is worse than default: out of memory in 6 of 6 runs; \
-                 response_max 120.0 s before that"
-            ),
-            "{text}"
-        );
-    }
-
-    /// Runs that were lost may not make a policy look better by those that are left.
-    #[test]
-    fn a_policy_that_lost_runs_is_not_called_better() {
-        let mut o = outcomes(&[("default", &SLOW, 10.0), ("ratio-2", &FAST, 10.0)]);
-        o.results[1][0].as_mut().unwrap().outcome = Outcome::TimeLimit;
-        let text = told(&o).replace("\n    ", " ");
-        assert!(!text.contains("is better"), "{text}");
-        assert!(
-            text.contains("looks better by the runs that it finished, and 1 of its runs did not"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn what_cannot_be_claimed_is_said_without_an_interval() {
-        let o = outcomes(&[("default", &SLOW, 10.0), ("same", &SLOW, 10.0)]);
-        let text = told(&o);
-        assert!(
-            text.starts_with("no difference between same and default in response_max can be"),
-            "{text}"
-        );
-        assert!(!text.contains('…'), "{text}");
-    }
-
-    /// Long names and many policies do not make the first screen wider or longer than a terminal.
-    #[test]
-    fn the_first_screen_fits_a_terminal() {
-        let names: Vec<String> = (0..40)
-            .map(|n| format!("a-policy-with-a-long-name-{n}"))
-            .collect();
-        let policies: Vec<(&str, &[f64], f64)> = names
-            .iter()
-            .enumerate()
-            .map(|(n, name)| (&name[..], if n % 2 == 0 { &SLOW[..] } else { &FAST }, 10.0))
-            .collect();
-        let text = told(&outcomes(&policies));
-        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-        assert!(text.lines().count() <= 25, "{text}");
-        assert!(text.contains("and 15 more"), "{text}");
-    }
-}
+mod tests;

@@ -1,8 +1,18 @@
 //! The progress bar of a run.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::fmt;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
+
+/// Returns the time left in words; empty before the first iteration has ended, when nothing is
+/// known of it, and for less than a second.
+pub fn left(done: u64, eta: Duration) -> String {
+    match (done, eta.as_secs()) {
+        (0, _) | (_, 0) => String::new(),
+        (_, seconds) => format!("{} left, ", HumanDuration(Duration::from_secs(seconds))),
+    }
+}
 
 /// Shows iterations done, time left, and how much faster simulated time passes than real time.
 pub struct Progress {
@@ -22,9 +32,12 @@ impl Progress {
         };
         let bar = ProgressBar::with_draw_target(Some(len), target).with_style(
             ProgressStyle::with_template(
-                "{wide_bar} {pos}/{len} iterations, {elapsed} gone, {eta} left, {msg}",
+                "{wide_bar} {pos}/{len} iterations, {elapsed} gone, {left}{msg}",
             )
-            .expect("the template is well-formed"),
+            .expect("the template is well-formed")
+            .with_key("left", |state: &ProgressState, out: &mut dyn fmt::Write| {
+                let _ = out.write_str(&left(state.pos(), state.eta()));
+            }),
         );
         if shown {
             bar.enable_steady_tick(Duration::from_millis(250));
@@ -60,5 +73,18 @@ impl Progress {
     /// Removes the bar from the terminal.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_left_is_never_zero() {
+        assert_eq!(left(0, Duration::from_secs(0)), "");
+        assert_eq!(left(0, Duration::from_secs(9)), "");
+        assert_eq!(left(1, Duration::from_millis(300)), "");
+        assert_eq!(left(1, Duration::from_secs(75)), "75 seconds left, ");
     }
 }

@@ -32,7 +32,7 @@ pub fn run(args: &Examples) -> Result<(), Failure> {
             files.map(|(path, text)| serde_json::json!({"path": path, "about": about(text)}));
         return text::print_json(&rows.collect::<Vec<_>>());
     }
-    let mut grid = text::screen().grid(&[Col::Words("path"), Col::Words("what")]);
+    let mut grid = text::listing().grid(&[Col::Words("path"), Col::Words("what")]);
     for (path, text) in files {
         grid.plain([(*path).to_owned(), about(text)]);
     }

@@ -74,9 +74,7 @@ fn watched(trace: &Path, plan: &Plan) -> Result<Curves, TraceError> {
     let curves = curve::run_watched(trace, plan, &|done, of| {
         if done == 0 {
             bar.set_length(of as u64);
-            bar.set_style(style(
-                "{wide_bar} {pos}/{len} caches, {elapsed} gone, {eta} left",
-            ));
+            bar.set_style(style("{wide_bar} {pos}/{len} caches, {elapsed} gone"));
         }
         bar.set_position(done as u64);
     });

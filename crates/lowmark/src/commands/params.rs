@@ -3,7 +3,9 @@
 use crate::cli::Params;
 use crate::failure::Failure;
 use crate::text;
+use lab::report::terminal::spaced;
 use sim::params::ParamInfo;
+use std::fmt::Write as _;
 
 /// Lists every parameter.
 pub fn run(args: &Params) -> Result<(), Failure> {
@@ -11,11 +13,20 @@ pub fn run(args: &Params) -> Result<(), Failure> {
     if args.json {
         return text::print_json(&rows);
     }
-    let mut table = text::table(["name", "value", "unit", "range", "source", "fitted to"]);
+    let screen = text::listing();
+    let mut out = String::new();
     for p in rows {
-        let range = format!("{} to {}", p.min, p.max);
-        let (value, fitted) = (p.value.to_string(), p.fitted.join(", "));
-        table.add_row([p.name, &value, p.unit, &range, p.source, &fitted]);
+        let unit = spaced(p.unit);
+        let _ = writeln!(
+            out,
+            "{} = {}{unit}, {} to {}",
+            p.name, p.value, p.min, p.max
+        );
+        let fitted = match p.fitted.is_empty() {
+            true => String::new(),
+            false => format!("; fitted to {}", p.fitted.join(", ")),
+        };
+        out += &screen.broken(&format!("    {}{fitted}\n", p.source));
     }
-    text::print(&format!("{table}\n"))
+    text::print(&out)
 }

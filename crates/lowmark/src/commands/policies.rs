@@ -13,7 +13,7 @@ pub fn run(args: &Policies) -> Result<(), Failure> {
             .collect();
         return text::print_json(&rows);
     }
-    let mut table = text::table(["policy", "what it does"]);
+    let mut table = text::table_on(text::listing(), ["policy", "what it does"]);
     for entry in replay::policies() {
         table.add_row([entry.name, entry.about]);
     }

@@ -583,6 +583,13 @@ pub fn put(
     Ok((published.dir, written))
 }
 
+/// Returns true if the results can be compared: the run was not interrupted before every cell had
+/// two iterations. A table of one iteration a policy would be read as an answer.
+fn says_something(outcomes: &Outcomes) -> bool {
+    let mut cells = outcomes.results.iter();
+    !outcomes.interrupted || cells.all(|runs| runs.iter().flatten().count() > 1)
+}
+
 /// Writes and prints the results; returns the verdict. `releases` are those of real kernels, by
 /// build.
 fn finish(
@@ -611,7 +618,7 @@ fn finish(
     } else if args.mail && !args.quiet {
         // Print nothing else, so that the text can be mailed as it is.
         text::print(&answer.mail)?;
-    } else if !args.quiet {
+    } else if !args.quiet && says_something(outcomes) {
         match args.verbose {
             true => text::print(&told(outcomes, &Comparison::new(outcomes), text::screen()))?,
             false => text::print(&answer.text)?,
