@@ -545,7 +545,7 @@ mod tests {
     fn an_unknown_name_gets_near_ones() {
         assert_eq!(explain("nr_vmscan_writ").unwrap_err()[0], "nr_vmscan_write");
         assert!(
-            explain("velocity")
+            explain("kswapd veloc")
                 .unwrap_err()
                 .contains(&"vmstat: Kswapd velocity")
         );

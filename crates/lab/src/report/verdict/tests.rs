@@ -254,6 +254,16 @@ fn first_screens_of_all_shipped_experiments_fit() {
     assert!(all == 0, "{all} screens:\n{}", wrong.join("\n"));
 }
 
+/// The words of such a screen are explained: `tests/words.rs` reads this snapshot.
+#[test]
+fn a_first_screen_is_what_it_was() {
+    let path = Path::new("experiments/usb-desktop.toml");
+    let experiment = load(path, &Overrides::default()).expect("a shipped experiment");
+    let outcomes = invented(experiment, 3);
+    let shown = text(&outcomes, &Comparison::new(&outcomes), Screen::default());
+    insta::assert_snapshot!("first_screen", shown);
+}
+
 /// Returns a text without its colours.
 fn plain(text: &str) -> String {
     let mut parts = text.split('\u{1b}');

@@ -235,6 +235,8 @@ pub(super) const WORDS: &[Word] = &[
     word(
         "total_vm",
         &[
+            "pid",
+            "ppid",
             "rss",
             "anon-rss",
             "file-rss",

@@ -189,4 +189,92 @@ pub(super) const WORDS: &[Word] = &[
         "the cache is too small for the requests, or keeps the wrong pages",
         &["hit_ratio"],
     ),
+    word(
+        "dirty",
+        &["dirty pages", "dirtier", "writers"],
+        "Of a page: changed in memory and not yet written to its disk. The tasks that make pages dirty are called writers or dirtiers.",
+        "more is lost in a crash, and reclaim has to wait for more",
+        &["dirty limit", "nr_dirty"],
+    ),
+    word(
+        "page cache",
+        &["buffered"],
+        "Pages of memory that hold parts of files. Clean ones can be dropped at any time, since their disk has them.",
+        "",
+        &["nr_file_pages", "reclaim"],
+    ),
+    word(
+        "allocation",
+        &["allocs", "page allocation"],
+        "The taking of a free page, for a file, a program or the kernel. It is quick while the zone is above its low watermark, and may wait for \
+         reclaim below min.",
+        "",
+        &["watermarks", "alloc_wait_max"],
+    ),
+    word(
+        "velocity",
+        &["scan velocity", "efficiency"],
+        "In blocks of mm reports: velocity is pages scanned a second of the test, efficiency the share of them that was freed.",
+        "velocity: memory is short; efficiency: reclaim finds what it can free",
+        &["scanned"],
+    ),
+    word(
+        "inode",
+        &["inodes"],
+        "A file's entry in memory and on disk: size, times, places of its data. Its pages hang on it, and unused ones are reclaimed as slabs.",
+        "",
+        &["slab"],
+    ),
+    word(
+        "slab",
+        &["slabs", "shrinker", "shrinkers"],
+        "Memory of the kernel's own objects, such as inodes and names. Shrinkers free unused ones when memory is short.",
+        "",
+        &["inode"],
+    ),
+    word(
+        "vmscan",
+        &["vmstat", "ftrace", "MMTests", "blocks"],
+        "Names of the blocks of an mm report, as MMTests prints them: vmstat from the counters of /proc/vmstat, ftrace vmscan from tracepoints \
+         of reclaim (mm/vmscan.c).",
+        "",
+        &["reclaim"],
+    ),
+    word(
+        "async",
+        &["asynchronous"],
+        "Of a write: reclaim starts it and goes on. A sync write is waited for.",
+        "",
+        &["writeback"],
+    ),
+    word(
+        "throughput",
+        &["MB/s", "transfer rate"],
+        "Bytes that programs read, wrote and touched, by the time that the run took; MB is 1000 x 1000 bytes.",
+        "more work is done",
+        &["goals"],
+    ),
+    word(
+        "goals",
+        &["goal", "chosen", "met", "missed"],
+        "In `tune`: the bounds that the settings shall hold. chosen is the setting that holds them and keeps least memory free; met and missed \
+         say whether they hold under another seed or cost.",
+        "",
+        &["kept free", "headroom"],
+    ),
+    word(
+        "predicted",
+        &["predicted by a model", "model", "engine"],
+        "The figures come from the engine, a model of Linux, and not from a measurement. `--verify-in` and `lowmark validate` compare with a real \
+         kernel; docs/limits.md says what the engine lacks.",
+        "",
+        &["known gaps"],
+    ),
+    word(
+        "MiB",
+        &["KiB", "GiB", "kB", "MB"],
+        "Units: KiB, MiB and GiB are powers of 1024 bytes; so is kB in the kernel's files; MB and MB/s are powers of 1000.",
+        "",
+        &["throughput"],
+    ),
 ];
