@@ -221,7 +221,7 @@ impl First<'_> {
         let mut heads = vec![Col::Words(""), Col::Words(outcomes.experiment.compared())];
         heads.extend(scaled.iter().map(|(_, title)| Col::Figure(title)));
         // A reason that all rows share is said once.
-        let shared = question.rows[0].missing.as_ref();
+        let shared = question.rows.first().and_then(|r| r.missing.as_ref());
         let shared = shared.filter(|_| question.rows.iter().all(|r| r.missing.as_ref() == shared));
         // So is each where the screen has no room for a column of them: in the verdict.
         let room = usize::from(self.screen.width.unwrap_or(WIDTH));
