@@ -148,7 +148,7 @@ pub(super) const WORDS: &[Word] = &[
             "__GFP_COMP",
             "__GFP_MOVABLE",
         ],
-        "What an allocation may do (gfp_mask): GFP_KERNEL may wait, reclaim and call filesystems; GFP_NOFS may not call a filesystem, GFP_NOIO \
+        "The rights of an allocation (gfp_mask): GFP_KERNEL may wait, reclaim and call filesystems; GFP_NOFS may not call a filesystem, GFP_NOIO \
          may not start I/O, GFP_NOWAIT and GFP_ATOMIC may not wait at all, and the latter may use part of the reserve below min; \
          GFP_HIGHUSER_MOVABLE is memory of programs. The engine has those that its callers use: waiting or not, file systems or not, the zone.",
         &["page allocation failure", "watermarks"],

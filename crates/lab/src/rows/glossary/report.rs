@@ -50,7 +50,7 @@ pub(super) const WORDS: &[Word] = &[
     word(
         "policy",
         &["policies"],
-        "What is compared: the rules of one kernel as switches and sysctls, in the engine; or a real kernel (`kernel:NAME`). A preset has the \
+        "The rules that are compared: those of one kernel as switches and sysctls, in the engine; or a real kernel (`kernel:NAME`). A preset has the \
          rules of a release.",
         "",
         &["preset", "baseline"],
