@@ -1,5 +1,5 @@
-//! The first screens of all shipped experiments: short forms, run by the program itself. The figures
-//! are those of runs that were cut, so only the form of a screen is judged.
+//! The first screens of all shipped experiments: short forms, run by the program itself. The
+//! figures are those of runs that were cut, so only the form of a screen is judged.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -129,7 +129,7 @@ impl First<'_> {
         };
         let missing = question.rows.iter().filter_map(|r| r.missing.clone());
         match question.rows.iter().any(|r| r.missing.is_some()) {
-            // Broken below this width, reasons are hard to read and take a line a word.
+            // In fewer columns reasons take a line a word.
             true => {
                 labels
                     + width(&mut sides.into_iter())
@@ -196,8 +196,9 @@ impl First<'_> {
         });
         told.collect()
     }
-    /// Returns the table: a row a policy, a column a figure with the change behind it, as many as the
-    /// screen has room for.
+
+    /// Returns the table: a row a policy, a column a figure with the change behind it, as many as
+    /// the screen has room for.
     fn table(&self, tables: &[SummaryTable], most: usize) -> String {
         let (outcomes, question) = (self.outcomes, &self.tables[0]);
         let cells = &outcomes.experiment.cells;

@@ -1,5 +1,5 @@
-//! Words of people's reports from real Linux: log lines, features, files. Those that the engine does
-//! not model say so.
+//! Words of people's reports from real Linux: log lines, features, files. Those that the engine
+//! does not model say so.
 
 use super::{Kind, Word};
 
