@@ -2,13 +2,28 @@
 
 use super::Desk;
 use crate::host::{clock, lock, sleep_until};
+use crate::tracing::Tracer;
+use crate::wire::Frame;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::fs::File;
+use std::io;
 use std::sync::Mutex;
 
 /// Nanoseconds to wait if a ring was reported as ready but had no data.
 const PAUSE_NS: u64 = 1_000_000;
+
+/// Fetches the events of all rings; returns their bytes. Several CPUs' rings are fetched one after
+/// another, so the frame behind them says up to which time none is missing.
+pub(super) fn drain(tracer: &mut Tracer, out: &mut File) -> io::Result<usize> {
+    let until = clock();
+    let several = tracer.rings().nth(1).is_some();
+    let fetched = tracer.drain(out)?;
+    if several {
+        Frame::Fetched(until).write(out)?;
+    }
+    Ok(fetched)
+}
 
 /// Fetches events whenever a ring is half full.
 pub(super) fn follow(desk: &Mutex<Desk>) {
@@ -34,7 +49,7 @@ pub(super) fn follow(desk: &Mutex<Desk>) {
         let Desk { tracer, out, .. } = &mut *desk;
         if let Some(tracer) = tracer {
             // If writing fails here, the next look fails as well and reports it.
-            let fetched = tracer.drain(out).unwrap_or(0);
+            let fetched = drain(tracer, out).unwrap_or(0);
             drop(desk);
             if fetched == 0 {
                 // The kernel's count of full pages may be wrong for a while; without a sleep

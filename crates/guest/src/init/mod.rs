@@ -8,6 +8,7 @@
 mod events;
 mod foreign;
 mod memory;
+mod modules;
 mod mounts;
 mod prepare;
 mod settings;
@@ -93,6 +94,7 @@ pub fn life() -> ! {
 /// Opens the terminal and reads the job.
 fn begin() -> Step<(File, Job)> {
     mounts::system()?;
+    modules::load()?;
     let out = terminal()?;
     Ok((out, read_job()?))
 }
@@ -106,12 +108,16 @@ pub fn read_job() -> Result<Job, String> {
     serde_json::from_slice(&text).map_err(of(JOB))
 }
 
-/// Opens the terminal for frames in raw mode, so that bytes pass unchanged.
+/// Opens the device for frames: a terminal, in raw mode so that bytes pass unchanged, or the device
+/// of a QEMU guest's driver, which changes none.
 fn terminal() -> Step<File> {
     let line = fs::read_to_string("/proc/cmdline").map_err(of("/proc/cmdline"))?;
     let path = format!("/dev/{}", out_of(&line));
     let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
     let out = rustix::fs::open(&path, flags, Mode::empty()).map_err(of(&path))?;
+    if !rustix::termios::isatty(&out) {
+        return Ok(out.into());
+    }
     let mut modes = rustix::termios::tcgetattr(&out).map_err(of(&path))?;
     modes.make_raw();
     rustix::termios::tcsetattr(&out, rustix::termios::OptionalActions::Now, &modes)
@@ -250,7 +256,7 @@ fn follow(desk: &Mutex<Desk>, from: &mut impl Read, child: &mut Child) -> Step {
                 let Desk { tracer, out, .. } = &mut *desk;
                 if let Some(tracer) = tracer {
                     let lost = tracer.end()?.iter().map(|(_, n)| n).sum();
-                    tracer.drain(out).map_err(of("the ring of events"))?;
+                    events::drain(tracer, out).map_err(of("the rings of events"))?;
                     if lost > 0 {
                         say(out, &Frame::Lost(lost))?;
                     }
