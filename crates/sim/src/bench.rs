@@ -83,6 +83,7 @@ fn spec(mib: u64) -> RunSpec {
             cpus: 2,
             params: Default::default(),
             hz: 250,
+            cpu_speed: None,
             nodes: vec![NodeSpec {
                 cpus: Vec::new(),
                 zones: vec![zone(ZoneType::Dma, 16), zone(ZoneType::Dma32, mib - 16)],

@@ -215,6 +215,39 @@ impl Machine {
     }
 }
 
+/// Speed of a CPU of a QEMU guest, in millions of instructions a virtual second: 250 to 4000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct Speed(pub u32);
+
+impl TryFrom<String> for Speed {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let scaled = |number: &str, scale: f64| Some(number.parse::<f64>().ok()? * scale);
+        let mips = match text.strip_suffix('G') {
+            Some(number) => scaled(number, 1000.0),
+            None => text.strip_suffix('M').and_then(|n| scaled(n, 1.0)),
+        };
+        match mips {
+            Some(mips) if (250.0..=4000.0).contains(&mips) => Ok(Self(mips.round() as u32)),
+            _ => Err(format!(
+                "`{text}` is no speed of a CPU; accepted: \"250M\" to \"4G\" instructions a second"
+            )),
+        }
+    }
+}
+
+impl From<Speed> for String {
+    fn from(speed: Speed) -> Self {
+        match speed.0.is_multiple_of(1000) {
+            true => format!("{}G", speed.0 / 1000),
+            false => format!("{}M", speed.0),
+        }
+    }
+}
+
 /// Defines a machine's types: the form of its file and ours have all but the disks in common.
 macro_rules! machine {
     ($($(#[$meta:meta])* $vis:vis struct $Name:ident { $($disks:tt)* })*) => {$(
@@ -230,6 +263,10 @@ macro_rules! machine {
             /// Timer ticks per second: 100, 250, 300 or 1000.
             #[serde(default = "default_hz")]
             pub hz: u32,
+            /// Speed of each CPU of a QEMU guest, in instructions a virtual second, as "2G";
+            /// absent: 2 G. The engine, and User-Mode Linux, charge costs instead.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub cpu_speed: Option<Speed>,
             /// NUMA nodes, nearest first; node 0 holds the lowest zones.
             #[serde(rename = "node")]
             pub nodes: Vec<NodeSpec>,
@@ -326,6 +363,7 @@ impl TryFrom<MachineFile> for Machine {
             cpus: file.cpus,
             params: file.params,
             hz: file.hz,
+            cpu_speed: file.cpu_speed,
             nodes: file.nodes,
             boot: file.boot,
             swap: file.swap,
@@ -367,6 +405,7 @@ impl From<Machine> for MachineFile {
             cpus: m.cpus,
             params: m.params,
             hz: m.hz,
+            cpu_speed: m.cpu_speed,
             nodes: m.nodes,
             boot: m.boot,
             swap: m.swap,

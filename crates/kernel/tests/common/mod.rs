@@ -34,6 +34,7 @@ pub fn spec(workload: Script) -> RunSpec {
             cpus: 1,
             params: Default::default(),
             hz: 100,
+            cpu_speed: None,
             nodes: vec![NodeSpec {
                 zones: vec![zone],
                 cpus: vec![],

@@ -58,6 +58,7 @@ fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
             cpus: 1,
             params: Default::default(),
             hz: 250,
+            cpu_speed: None,
             nodes: vec![NodeSpec {
                 zones: vec![zone],
                 cpus: Vec::new(),

@@ -97,6 +97,7 @@ mod tests {
             cpus: 1,
             params: BTreeMap::default(),
             hz: 250,
+            cpu_speed: None,
             nodes: vec![NodeSpec {
                 cpus: Vec::new(),
                 zones: vec![zone],

@@ -28,6 +28,7 @@ pub fn machine(mib: u64) -> Machine {
         cpus: 2,
         params: Default::default(),
         hz: 250,
+        cpu_speed: None,
         nodes: vec![NodeSpec {
             cpus: Vec::new(),
             zones: vec![zone(ZoneType::Dma, 16), zone(ZoneType::Dma32, mib - 16)],
