@@ -1,5 +1,5 @@
-//! A disk of a guest: takes requests from its ring, serves them in the time of the virtual world's
-//! device models, and moves the data.
+//! A disk of a guest: takes requests from its ring or its mailbox, serves them in the time of the
+//! virtual world's device models, and moves the data.
 
 use crate::store::{BLOCK, Store};
 use crate::virtio::Connection;
@@ -32,11 +32,14 @@ enum Want {
 /// A request of the guest in the disk.
 #[derive(Debug)]
 struct Request {
-    head: u16,
+    /// The number by which the guest knows the request: its first descriptor in the ring, or its
+    /// tag.
+    tag: u32,
     want: Want,
     /// The request's start on the disk, in bytes.
     at: u64,
     data: Vec<(GuestAddress, u32)>,
+    /// Where a ring's request wants its status; a mailbox has it beside the tag.
     status: GuestAddress,
     arrived: u64,
     /// Transfers on members of an array that have not ended.
@@ -49,6 +52,18 @@ impl Request {
     fn bytes(&self) -> u64 {
         self.data.iter().map(|d| u64::from(d.1)).sum()
     }
+}
+
+/// A request that has ended.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    tag: u32,
+    /// The status as virtio has it.
+    status: u32,
+    /// Where a ring's request wants it.
+    at: GuestAddress,
+    /// Bytes written into the guest's memory.
+    written: u32,
 }
 
 /// A member of an array, or the disk itself: its device and the transfers that wait for it.
@@ -72,6 +87,10 @@ pub struct Disk {
     errors: u64,
     digest: u64,
     buffer: Vec<u8>,
+    /// Whether the modelled disk has platters that turn.
+    rotates: bool,
+    /// Whether programs may be read from it ([`Self::holding_programs`]).
+    holds_programs: bool,
 }
 
 impl Disk {
@@ -89,7 +108,10 @@ impl Disk {
             }
         };
         let members = disks.iter().enumerate().map(member).collect();
-        Self::with(Some(volume), members, store)
+        Self {
+            rotates: spec.kind.about().rotates,
+            ..Self::with(Some(volume), members, store)
+        }
     }
 
     /// Makes a disk whose requests take no time, as is wanted while a disk's contents are laid out.
@@ -110,7 +132,27 @@ impl Disk {
             errors: 0,
             digest: fnv1a(b"disk"),
             buffer: Vec::new(),
+            rotates: false,
+            holds_programs: false,
         }
+    }
+
+    /// Marks a disk from which code may be read: the root of a user's own program, or swap.
+    pub fn holding_programs(self) -> Self {
+        Self {
+            holds_programs: true,
+            ..self
+        }
+    }
+
+    /// Returns true if code may be read from the disk.
+    pub fn holds_programs(&self) -> bool {
+        self.holds_programs
+    }
+
+    /// Returns true if the modelled disk has platters that turn.
+    pub fn rotates(&self) -> bool {
+        self.rotates
     }
 
     /// Returns true if requests take time.
@@ -254,6 +296,72 @@ impl Disk {
     /// # Errors
     /// The contents can't be read or written on the host.
     pub fn end(&mut self, now: u64, connection: &mut Connection) -> io::Result<bool> {
+        self.advance(now);
+        let has_ended = !self.ended.is_empty();
+        if !has_ended {
+            return Ok(false);
+        }
+        let Some((queue, memory)) = connection.ring() else {
+            return Err(io::Error::other("the guest's ring is gone"));
+        };
+        while let Some(ended) = self.next_ended(now, memory)? {
+            memory
+                .write_obj(ended.status as u8, ended.at)
+                .map_err(outside)?;
+            queue
+                .add_used(memory, ended.tag as u16, ended.written + 1)
+                .map_err(io::Error::other)?;
+        }
+        Ok(true)
+    }
+
+    /// Takes a request from the guest's mailbox: `data` are the pieces of the guest's memory from
+    /// or into which `dir` moves, from byte `at` of the disk on.
+    pub fn submit(
+        &mut self,
+        now: u64,
+        tag: u32,
+        dir: Dir,
+        at: u64,
+        data: Vec<(GuestAddress, u32)>,
+    ) {
+        self.add_request(Request {
+            tag,
+            want: Want::Transfer(dir),
+            at,
+            data,
+            status: GuestAddress(0),
+            arrived: now,
+            parts: 0,
+            failed: false,
+        });
+        self.dispatch(now);
+    }
+
+    /// Completes the transfers of a mailbox's requests that are due at `now`, and adds at most
+    /// `most` requests that have ended to `ended`: each one's tag, and whether it failed. Further
+    /// ones stay for the next call ([`Self::next_completion`] is then `now`).
+    ///
+    /// # Errors
+    /// The contents can't be read or written on the host, or a request lies beside the memory.
+    pub fn take_ended(
+        &mut self,
+        now: u64,
+        memory: &GuestMemoryMmap,
+        most: usize,
+        ended: &mut Vec<(u32, bool)>,
+    ) -> io::Result<()> {
+        self.advance(now);
+        while ended.len() < most
+            && let Some(one) = self.next_ended(now, memory)?
+        {
+            ended.push((one.tag, one.status != VIRTIO_BLK_S_OK));
+        }
+        Ok(())
+    }
+
+    /// Ends the transfers that are due at `now` and starts those that wait for them.
+    fn advance(&mut self, now: u64) {
         for i in 0..self.members.len() {
             while let Some(ended) = self.members[i].device.end(now) {
                 // A request on an array ends with the last of its transfers.
@@ -266,17 +374,17 @@ impl Disk {
             }
         }
         self.dispatch(now);
-        let has_ended = !self.ended.is_empty();
-        while let Some(slot) = self.ended.pop_front() {
-            let taken = self.requests[slot as usize].take();
-            self.free.push(slot);
-            self.finish(
-                now,
-                taken.expect("a request that ends was taken"),
-                connection,
-            )?;
-        }
-        Ok(has_ended)
+    }
+
+    /// Moves the data of the next request that has ended; `None`: there is none.
+    fn next_ended(&mut self, now: u64, memory: &GuestMemoryMmap) -> io::Result<Option<Ended>> {
+        let Some(slot) = self.ended.pop_front() else {
+            return Ok(None);
+        };
+        let taken = self.requests[slot as usize].take();
+        self.free.push(slot);
+        let request = taken.expect("a request that ends was taken");
+        self.finish(now, request, memory).map(Some)
     }
 
     /// Returns the request in a slot that a device works on.
@@ -285,18 +393,13 @@ impl Disk {
         request.expect("a request that the device works on was taken")
     }
 
-    /// Moves the data of a request that has ended at time `now` (ns), writes its status into the
-    /// guest's memory and returns it to the guest's ring.
-    fn finish(&mut self, now: u64, r: Request, connection: &mut Connection) -> io::Result<()> {
-        let Some((queue, memory)) = connection.ring() else {
-            return Err(io::Error::other("the guest's ring is gone"));
-        };
-        // `written`: bytes written into the guest's memory; the status takes one.
-        let (mut status, mut written) = (VIRTIO_BLK_S_OK, 1);
+    /// Moves a request's data and records the request.
+    fn finish(&mut self, now: u64, r: Request, memory: &GuestMemoryMmap) -> io::Result<Ended> {
+        let (mut status, mut written) = (VIRTIO_BLK_S_OK, 0);
         match r.want {
             _ if r.failed => status = VIRTIO_BLK_S_IOERR,
             Want::Transfer(dir) => {
-                written += self.transfer(dir, &r, memory)?;
+                written = self.transfer(dir, &r, memory)?;
             }
             Want::Flush => {}
             Want::Name => {
@@ -304,16 +407,18 @@ impl Disk {
                 let name = [b"lowmark".as_slice(), &[0; 13]].concat();
                 let len = name.len().min(len as usize);
                 memory.write_slice(&name[..len], to).map_err(outside)?;
-                written += len as u32;
+                written = len as u32;
             }
             Want::Unknown => status = VIRTIO_BLK_S_UNSUPP,
         }
         self.errors += u64::from(r.failed);
         self.add_to_digest(now, &r);
-        memory.write_obj(status as u8, r.status).map_err(outside)?;
-        queue
-            .add_used(memory, r.head, written)
-            .map_err(io::Error::other)
+        Ok(Ended {
+            tag: r.tag,
+            status,
+            at: r.status,
+            written,
+        })
     }
 
     /// Moves the data of a request between the guest's memory and the disk's contents; returns the
@@ -374,7 +479,7 @@ fn parse(
     memory: &GuestMemoryMmap,
 ) -> io::Result<Request> {
     let short = || io::Error::other("a request of the guest lacks its head or its status");
-    let head = chain.head_index();
+    let tag = chain.head_index().into();
     let mut parts: Vec<(GuestAddress, u32)> = chain.map(|d| (d.addr(), d.len())).collect();
     if parts.len() < 2 {
         return Err(short());
@@ -396,7 +501,7 @@ fn parse(
         _ => Want::Unknown,
     };
     Ok(Request {
-        head,
+        tag,
         want,
         at: sector.saturating_mul(512),
         data: parts,

@@ -1,6 +1,5 @@
 //! The contents of a run's disks when its workload starts.
 
-use crate::build::Built;
 use crate::build::hex;
 use crate::guest;
 use crate::image::{self, ALIGN, ImageError, Images};
@@ -16,22 +15,29 @@ const FORM: u32 = 1;
 /// The disks of a run, in the guest's order.
 pub struct Layout<'a> {
     spec: &'a RunSpec,
-    built: &'a Built,
+    preload: &'a Path,
+    digest: &'a str,
     images: Images,
     /// The disks' files, in the run's folder.
     pub paths: Vec<PathBuf>,
 }
 
 impl<'a> Layout<'a> {
-    /// Describes the disks of a run, with their files in this folder; nothing is made yet. `built`
-    /// is the guest's kernel, `images` the cache of filesystem images.
-    pub fn new(spec: &'a RunSpec, built: &'a Built, images: Images, folder: &Path) -> Self {
+    /// Describes the disks of a run in this folder; nothing is made yet. `preload` is the library
+    /// with which filesystems are made in a fixed form, `digest` that of the kernel.
+    pub fn new(
+        spec: &'a RunSpec,
+        (preload, digest): (&'a Path, &'a str),
+        images: Images,
+        folder: &Path,
+    ) -> Self {
         let paths =
             (0..guest::disks(&spec.machine).count()).map(|i| folder.join(format!("image{i}")));
         Self {
             paths: paths.collect(),
             spec,
-            built,
+            preload,
+            digest,
             images,
         }
     }
@@ -68,7 +74,7 @@ impl<'a> Layout<'a> {
     /// # Errors
     /// An image can't be made.
     pub fn fresh(&self) -> Result<(), ImageError> {
-        let preload = &self.built.preload;
+        let preload = self.preload;
         for (i, (kind, bytes)) in self.filesystems().enumerate() {
             let path = &self.paths[i];
             // Swap without a disk of its own becomes the second partition of the first filesystem's
@@ -108,13 +114,13 @@ impl<'a> Layout<'a> {
             all.update(bytes);
         };
         part(&FORM.to_le_bytes());
-        part(self.built.hash.as_bytes());
+        part(self.digest.as_bytes());
         part(crate::guest_binary()?);
         part(&serde_json::to_vec(job).map_err(|e| e.to_string())?);
         part(arguments.join(" ").as_bytes());
         part(format!("{:?}", self.spec.machine.swap.as_ref().map(|s| s.size.0)).as_bytes());
         for (kind, bytes) in self.filesystems() {
-            let image = self.images.get(kind, bytes, &self.built.preload);
+            let image = self.images.get(kind, bytes, self.preload);
             let image = image.map_err(|e| said(&e))?;
             part(image.file_name().unwrap_or_default().as_encoded_bytes());
         }
@@ -154,7 +160,7 @@ impl<'a> Layout<'a> {
     /// # Errors
     /// The image can't be made.
     pub fn root(&self, foreign: &workload::Foreign) -> Result<PathBuf, ImageError> {
-        let preload = &self.built.preload;
+        let preload = self.preload;
         self.images
             .of_folder(&foreign.root, &foreign.digest, preload)
     }

@@ -9,8 +9,10 @@ pub mod guest;
 pub mod image;
 pub mod initramfs;
 mod layout;
+pub mod outside;
 pub mod proc;
 pub mod process;
+pub mod qemu;
 pub mod run;
 pub mod running;
 mod seat;
@@ -22,4 +24,4 @@ pub mod virtio;
 
 pub use guest_binary::guest_binary;
 pub use run::{HostUse, PATIENCE, Refused, owned, refuses, run};
-pub use spec::Kernel;
+pub use spec::{Guest, Kernel};

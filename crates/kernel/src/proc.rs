@@ -47,8 +47,10 @@ pub fn events_between(first: &str, last: &str) -> BTreeMap<String, u64> {
 /// A zone of `/proc/zoneinfo`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Zone {
-    /// The zone's name.
+    /// The zone's name; with its node in front if several nodes have memory.
     pub name: String,
+    /// The number of its node.
+    pub node: u32,
     /// Pages that the allocator manages.
     pub managed: u64,
     /// The figures by name: `free`, `min`, `low`, `high`, `nr_zone_inactive_file`, …
@@ -63,9 +65,10 @@ pub fn zones(text: &str) -> Vec<Zone> {
     let mut per_cpu = false;
     for line in text.lines() {
         if let Some(name) = line.strip_prefix("Node ") {
-            let name = name.split_once("zone").map_or("", |(_, name)| name.trim());
+            let (node, name) = name.split_once(", zone").unwrap_or(("", name));
             zones.push(Zone {
-                name: name.to_owned(),
+                name: name.trim().to_owned(),
+                node: node.trim().parse().unwrap_or(0),
                 ..Zone::default()
             });
             (of_node, per_cpu) = (false, false);
@@ -94,7 +97,20 @@ pub fn zones(text: &str) -> Vec<Zone> {
         }
     }
     zones.retain(|z| z.managed > 0);
+    name_by_node(&mut zones);
     zones
+}
+
+/// Puts the node in front of the zones' names (`node1/Normal`), as the engine does, if several
+/// nodes have memory.
+fn name_by_node(zones: &mut [Zone]) {
+    let first = zones.first().map(|z| z.node);
+    if zones.iter().all(|z| Some(z.node) == first) {
+        return;
+    }
+    for zone in zones {
+        zone.name = format!("node{}/{}", zone.node, zone.name);
+    }
 }
 
 /// The counters of a disk in `/proc/diskstats`.
@@ -164,6 +180,27 @@ mod tests {
             (Some(100), Some(14), Some(77))
         );
         assert_eq!(of("nr_dirty"), None, "that is the node's");
+    }
+
+    #[test]
+    fn zones_of_several_nodes_have_the_node_in_their_name() {
+        let zone = |node: u32, name: &str, managed: u64| {
+            format!("Node {node}, zone {name:>8}\n  pages free 5\n        managed  {managed}\n")
+        };
+        let names =
+            |text: &str| -> Vec<String> { zones(text).into_iter().map(|z| z.name).collect() };
+        let empty = zone(1, "Normal", 0);
+        assert_eq!(names(&[zone(0, "DMA32", 9), empty].concat()), ["DMA32"]);
+        let text = [
+            zone(0, "DMA32", 9),
+            zone(0, "Normal", 9),
+            zone(1, "Normal", 9),
+        ]
+        .concat();
+        assert_eq!(
+            names(&text),
+            ["node0/DMA32", "node0/Normal", "node1/Normal"]
+        );
     }
 
     #[test]

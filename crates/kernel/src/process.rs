@@ -98,12 +98,12 @@ impl Process {
     /// Returns the CPU time of the process and its threads in nanoseconds; 0 if the host does not
     /// say.
     pub fn cpu_ns(&self) -> u64 {
-        let path = format!("/proc/{}/schedstat", self.child.id());
-        let text = read_to_string(path).unwrap_or_default();
-        text.split_whitespace()
-            .next()
-            .and_then(|n| n.parse().ok())
-            .unwrap_or(0)
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let ran = |task: std::fs::DirEntry| -> Option<u64> {
+            let text = read_to_string(task.path().join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse().ok()
+        };
+        tasks.into_iter().flatten().flatten().filter_map(ran).sum()
     }
 
     /// Reads `len` bytes of the process's memory at `address`. The guest's kernel lies at the

@@ -6,11 +6,13 @@ use crate::guest::{self, FRAMES, arguments};
 use crate::image::Images;
 use crate::initramfs::Initramfs;
 use crate::layout::{Layout, said};
+use crate::outside::{Ending, Limits, Outside, Pace, Watched};
 use crate::proc;
 use crate::process::{Console, Passed, Process};
+use crate::qemu;
 use crate::seat::Seat;
-use crate::server::{Ending, Limits, Pace, Server, Watched};
-use crate::spec::Kernel;
+use crate::server::Server;
+use crate::spec::{Guest, Kernel};
 use crate::store::Store;
 use ::guest::wire::{Assignment, Frame, Job};
 use sim::result::{Outcome, RunResult};
@@ -81,6 +83,13 @@ pub(crate) fn sit(
     sitter: Sitter<'_>,
     control: &Control,
 ) -> Result<(), String> {
+    if kernel.guest == Guest::Qemu {
+        return Err(
+            "a shell runs in guests of User-Mode Linux: a machine with one CPU, one node \
+                    and one zone"
+                .to_owned(),
+        );
+    }
     let run = Run::new(spec, kernel, PATIENCE)?;
     match run.sit(sitter, control) {
         Ok(()) | Err(Stop::Interrupted) => Ok(()),
@@ -180,9 +189,68 @@ impl From<String> for Stop {
 struct Run<'a> {
     spec: &'a RunSpec,
     kernel: &'a Kernel,
-    built: crate::build::Built,
+    bootable: Bootable,
     patience: Duration,
     folder: TempDir,
+}
+
+/// A kernel of one of the back ends, and what its guests need.
+enum Bootable {
+    Uml(crate::build::Built),
+    Qemu(qemu::Bootable),
+}
+
+impl Bootable {
+    /// Finds the kernel that a cell names, and checks that it can have the cell's machine.
+    fn find(spec: &RunSpec, kernel: &Kernel) -> Result<Self, String> {
+        match kernel.guest {
+            Guest::Uml => {
+                let built = crate::build::find(&kernel.build).map_err(|e| e.to_string())?;
+                ticks_as(&built.name, built.record.hz, spec)?;
+                if guest::movable(&spec.machine) > 0 && built.record.own_patches.is_empty() {
+                    return Err(format!(
+                        "kernel {} has no zone Movable: User-Mode Linux creates its zones before it \
+                         reads their sizes, and this kernel was built without the patch that corrects \
+                         the order",
+                        built.name
+                    ));
+                }
+                Ok(Self::Uml(built))
+            }
+            Guest::Qemu => {
+                let found = qemu::Bootable::find(&kernel.build, &spec.machine)?;
+                ticks_as(&found.kernel.name, found.kernel.record.hz, spec)?;
+                Ok(Self::Qemu(found))
+            }
+        }
+    }
+
+    /// Returns the library to preload for tools that make filesystems, and the kernel's digest.
+    fn preload_and_digest(&self) -> (PathBuf, &str) {
+        match self {
+            Self::Uml(built) => (built.preload.clone(), &built.hash),
+            Self::Qemu(found) => (found.kernel.preload(), &found.kernel.record.digest),
+        }
+    }
+
+    /// Returns the task that was running in a guest that has hung, if it can be told.
+    fn running(&self, process: &Process) -> Option<String> {
+        match self {
+            Self::Uml(built) => running(&built.linux, process),
+            Self::Qemu(_) => None,
+        }
+    }
+}
+
+/// Checks that a kernel ticks as often as a run's machine says.
+fn ticks_as(name: &str, hz: u32, spec: &RunSpec) -> Result<(), String> {
+    if hz == spec.machine.hz {
+        return Ok(());
+    }
+    Err(format!(
+        "kernel {name} ticks {hz} times a second, and the machine {}: `hz = {hz}`",
+        spec.machine.hz
+    ))
 }
 
 /// The user at a guest's console.
@@ -231,27 +299,12 @@ impl<'a> Run<'a> {
     /// # Errors
     /// There is no such kernel, or its timer or zones don't fit the machine.
     fn new(spec: &'a RunSpec, kernel: &'a Kernel, patience: Duration) -> Result<Self, String> {
-        let built = crate::build::find(&kernel.build).map_err(|e| e.to_string())?;
-        if built.record.hz != spec.machine.hz {
-            let (name, hz) = (&built.name, built.record.hz);
-            return Err(format!(
-                "kernel {name} ticks {hz} times a second, and the machine {}: `hz = {hz}`",
-                spec.machine.hz
-            ));
-        }
-        if guest::movable(&spec.machine) > 0 && built.record.own_patches.is_empty() {
-            return Err(format!(
-                "kernel {} has no zone Movable: User-Mode Linux creates its zones before it \
-                 reads their sizes, and this kernel was built without the patch that corrects \
-                 the order",
-                built.name
-            ));
-        }
+        let bootable = Bootable::find(spec, kernel)?;
         let folder = tempfile::Builder::new().prefix("lowmark-").tempdir();
         Ok(Self {
             spec,
             kernel,
-            built,
+            bootable,
             patience,
             folder: folder.map_err(of("a folder for the run"))?,
         })
@@ -267,10 +320,11 @@ impl<'a> Run<'a> {
     fn go(&self, control: &Control, used: &mut HostUse) -> Result<RunResult, Stop> {
         let mut disks = self.disks(self.stores(control)?);
         if let Source::Foreign(foreign) = &self.spec.workload.source {
-            let path = self.layout()?.root(foreign).map_err(|e| said(&e))?;
+            let made = self.bootable.preload_and_digest();
+            let path = self.layout(&made)?.root(foreign).map_err(|e| said(&e))?;
             let image = File::open(&path).and_then(Store::new);
             // The user's folder is no part of the modelled machine, so reading it takes no time.
-            disks.push(Disk::at_once(image.map_err(of(path.display()))?));
+            disks.push(Disk::at_once(image.map_err(of(path.display()))?).holding_programs());
         }
         let (job, file) = guest::job(self.spec, self.kernel, Assignment::Run, &disks)?;
         let boot = Boot {
@@ -308,23 +362,20 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Describes the run's disks, with their images from the user's cache.
-    fn layout(&self) -> Result<Layout<'_>, String> {
+    /// Describes the disks at the start of the workload. `made` holds the library and the digest
+    /// that the layout refers to.
+    fn layout<'b>(&'b self, made: &'b (PathBuf, &'b str)) -> Result<Layout<'b>, String> {
         let cache = crate::build::Cache::of_user().map_err(|e| e.to_string())?;
         let images = Images::at(cache.images());
-        Ok(Layout::new(
-            self.spec,
-            &self.built,
-            images,
-            self.folder.path(),
-        ))
+        let made = (made.0.as_path(), made.1);
+        Ok(Layout::new(self.spec, made, images, self.folder.path()))
     }
 
     /// Returns the contents of the disks at the start of the workload. Disks with files are laid
     /// out once, by a guest whose disks take no time, and kept for later runs.
     fn stores(&self, control: &Control) -> Result<Vec<Store>, Stop> {
-        let layout = self.layout()?;
-        // `fresh` makes empty filesystems; `stores` opens the disks' files as contents.
+        let made = self.bootable.preload_and_digest();
+        let layout = self.layout(&made)?;
         let fresh = || layout.fresh().map_err(|e| said(&e));
         let stores = || -> Result<Vec<Store>, String> {
             layout.paths.iter().map(|path| open(path)).collect()
@@ -334,9 +385,10 @@ impl<'a> Run<'a> {
             return Ok(stores()?);
         }
         let job = guest::preparation(self.spec);
-        let of_any: Vec<Disk> = Vec::new();
-        let args = arguments(self.spec, self.kernel, job.task, &of_any);
-        // Equal inputs of the guest that lays out the disks have equal keys.
+        let args = match &self.bootable {
+            Bootable::Uml(_) => arguments(self.spec, self.kernel, job.task, &[]),
+            Bootable::Qemu(_) => qemu::start::kernel_arguments(&self.spec.machine),
+        };
         let key = layout.key(&job, &args)?;
         // `again` copies the disks kept under this key by an earlier run, if there are any.
         if !layout.again(&key).map_err(|e| said(&e))? {
@@ -366,8 +418,20 @@ impl<'a> Run<'a> {
             ..
         } = self.spec;
         let specs = guest::disks(machine).zip(stores).enumerate();
+        // Swap is the last disk, or a part of the first.
+        let of_swap = match (&machine.swap, guest::swap_is_shared(self.spec)) {
+            (None, _) => None,
+            (Some(_), true) => Some(0),
+            (Some(_), false) => Some(guest::disks(machine).count() - 1),
+        };
         specs
-            .map(|(i, (spec, store))| Disk::new(spec, params, *seed, &format!("disk{i}"), store))
+            .map(|(i, (spec, store))| {
+                let disk = Disk::new(spec, params, *seed, &format!("disk{i}"), store);
+                match of_swap == Some(i) {
+                    true => disk.holding_programs(),
+                    false => disk,
+                }
+            })
             .collect()
     }
 
@@ -401,6 +465,15 @@ impl<'a> Run<'a> {
                 .file(path, bytes, false)
                 .map_err(of("the initramfs"))?;
         }
+        let modules = match &self.bootable {
+            Bootable::Uml(_) => Vec::new(),
+            Bootable::Qemu(found) => found.modules(self.spec, task)?,
+        };
+        for (path, bytes) in &modules {
+            initramfs = initramfs
+                .file(path, bytes, false)
+                .map_err(of("the initramfs"))?;
+        }
         initramfs
             .archive()
             .map_err(of("the initramfs"))
@@ -425,12 +498,11 @@ impl<'a> Run<'a> {
         } = boot;
         let task = job.task;
         self.boot_from(job, file)?;
-        let args = arguments(self.spec, self.kernel, task, &disks);
-        let mut server = self.server(disks)?;
+        let (launch, mut server) = self.launch(task, seed, disks)?;
         let terminal = sitter.as_ref().map(|s| s.terminal.try_clone());
         let terminal = terminal.transpose().map_err(of("the terminal"))?;
         let sits = terminal.is_some();
-        let mut process = self.start(&args, seed, terminal)?;
+        let mut process = self.start(&launch, terminal)?;
         if let Some(sitter) = &mut sitter {
             (sitter.started)(process.id());
         }
@@ -465,52 +537,90 @@ impl<'a> Run<'a> {
             all = heard()?;
         }
         // The task that computes without end, if the guest was killed for that.
-        let running =
-            matches!(ending, Ending::Hung(_)).then(|| running(&self.built.linux, &process));
+        let running = matches!(ending, Ending::Hung(_)).then(|| self.bootable.running(&process));
         used.cpu_ns += process.cpu_ns();
         used.peak_bytes = used.peak_bytes.max(process.peak());
         drop(process);
         Ok(After {
             ending,
             heard: all,
-            words: last_words(&self.path("console")),
+            words: self.last_words(),
             running: running.flatten(),
             server,
         })
     }
 
-    /// Makes the clock and the devices of a guest with these disks, on sockets in the run's folder.
-    /// Removes the sockets that an earlier guest of this run left.
-    fn server(&self, disks: Vec<Disk>) -> Result<Server, String> {
-        let ports = (0..disks.len()).map(crate::server::port_name);
-        for socket in ports.chain([crate::server::CLOCK.to_owned()]) {
-            let _ = fs::remove_file(self.path(&socket));
+    /// Returns the last lines of the guest's console, or of QEMU's errors if it has none.
+    fn last_words(&self) -> String {
+        match last_words(&self.path(qemu::start::CONSOLE)) {
+            none if none == NO_WORDS => last_words(&self.path(ERRORS)),
+            words => words,
         }
-        Server::new(self.folder.path(), disks).map_err(of("the guest's sockets"))
     }
 
-    /// Starts a guest's process, on `terminal` if there is one, with the library that draws random
-    /// numbers from `seed`.
-    fn start(&self, args: &[String], seed: u64, terminal: Option<File>) -> Result<Process, String> {
-        let file = create(&self.path("console"))?;
-        let console = terminal.map_or(Console::File(file), Console::Terminal);
-        let frames = create(&self.path("frames"))?;
-        let env = [
-            ("HOME", ".".to_owned()),
-            (
-                "TMPDIR",
-                memory_folder(guest::memory(&self.spec.machine), self.folder.path()),
-            ),
-            ("LD_PRELOAD", self.built.preload.display().to_string()),
-            ("LOWMARK_SEED", seed.to_string()),
+    /// Makes the world of a guest with these disks, and says how its process is started. Removes
+    /// the sockets that an earlier guest of this run left.
+    fn launch(
+        &self,
+        task: Assignment,
+        seed: u64,
+        disks: Vec<Disk>,
+    ) -> Result<(Launch, Box<dyn Outside>), String> {
+        let ports = (0..disks.len()).map(crate::server::port_name);
+        let others = [
+            crate::server::CLOCK,
+            qemu::server::CONTROL,
+            qemu::start::CONSOLE,
         ];
-        let passed = [Passed {
-            file: &frames,
-            number: FRAMES,
-        }];
-        let linux = &self.built.linux;
-        let started = Process::start(linux, args, &env, self.folder.path(), console, &passed);
-        started.map_err(of(linux.display()))
+        for socket in ports.chain(others.map(str::to_owned)) {
+            let _ = fs::remove_file(self.path(&socket));
+        }
+        let frames = create(&self.path("frames"))?;
+        let sockets = "the guest's sockets";
+        match &self.bootable {
+            Bootable::Uml(built) => {
+                let launch = Launch {
+                    program: built.linux.clone(),
+                    args: arguments(self.spec, self.kernel, task, &disks),
+                    env: vec![
+                        ("HOME", ".".to_owned()),
+                        (
+                            "TMPDIR",
+                            memory_folder(guest::memory(&self.spec.machine), self.folder.path()),
+                        ),
+                        ("LD_PRELOAD", built.preload.display().to_string()),
+                        ("LOWMARK_SEED", seed.to_string()),
+                    ],
+                    output: qemu::start::CONSOLE,
+                    files: vec![(frames, FRAMES)],
+                };
+                let server = Server::new(self.folder.path(), disks).map_err(of(sockets))?;
+                Ok((launch, Box::new(server)))
+            }
+            Bootable::Qemu(found) => {
+                let (launch, memory) = found.launch(self.spec, seed, disks.len())?;
+                let folder = self.folder.path();
+                let server = qemu::server::Server::new(folder, memory, disks, frames);
+                Ok((launch, Box::new(server.map_err(of(sockets))?)))
+            }
+        }
+    }
+
+    /// Starts a guest's process, on `terminal` if there is one.
+    fn start(&self, launch: &Launch, terminal: Option<File>) -> Result<Process, String> {
+        let file = create(&self.path(launch.output))?;
+        let console = terminal.map_or(Console::File(file), Console::Terminal);
+        let passed: Vec<Passed<'_>> = launch
+            .files
+            .iter()
+            .map(|(file, number)| Passed {
+                file,
+                number: *number,
+            })
+            .collect();
+        let (program, folder) = (&launch.program, self.folder.path());
+        let started = Process::start(program, &launch.args, &launch.env, folder, console, &passed);
+        started.map_err(of(program.display()))
     }
 
     /// Makes the result of a run from its ended guest: the figures, and a digest of all that the
@@ -530,14 +640,15 @@ impl<'a> Run<'a> {
         let digest = after.heard.digest();
         let mut result = after.heard.result(outcome, &names, disks);
         result.sim_ns = after.server.now();
-        let disks = after.server.disks().flat_map(|d| d.digest().to_le_bytes());
-        let words: Vec<u8> = disks.chain(digest.to_le_bytes()).collect();
+        let disks = after.server.disks();
+        let digests = disks.iter().flat_map(|d| d.digest().to_le_bytes());
+        let words: Vec<u8> = digests.chain(digest.to_le_bytes()).collect();
         result.digest = fnv1a(&words);
         if matches!(after.ending, Ending::TimeLimit) && after.words != NO_WORDS {
             let note = format!("the kernel's last words: {}", after.words);
             result.notes.push(note);
         }
-        let errors: u64 = after.server.disks().map(Disk::errors).sum();
+        let errors: u64 = disks.iter().map(|d| d.errors()).sum();
         if errors > 0 {
             result
                 .notes
@@ -546,6 +657,23 @@ impl<'a> Run<'a> {
         result
     }
 }
+
+/// How a guest's process is started.
+pub(crate) struct Launch {
+    /// The executable.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its variables.
+    pub env: Vec<(&'static str, String)>,
+    /// The file in the run's folder for its standard output and error.
+    pub output: &'static str,
+    /// Files that it starts with, and their descriptors.
+    pub files: Vec<(File, i32)>,
+}
+
+/// The file for QEMU's own messages.
+pub(crate) const ERRORS: &str = "qemu";
 
 /// A guest's process and its frames.
 struct OfRun<'a> {
@@ -584,7 +712,7 @@ struct After {
     words: String,
     /// The task that was running when the guest was killed as hung.
     running: Option<String>,
-    server: Server,
+    server: Box<dyn Outside>,
 }
 
 impl After {

@@ -49,14 +49,22 @@ const PROTOCOL: Protocol = Protocol::REPLY_ACK
 
 /// The header of a message.
 #[derive(Debug, Clone, Copy)]
-struct Head {
-    request: u32,
-    flags: u32,
-    size: u32,
+pub(crate) struct Head {
+    /// The kind of message.
+    pub request: u32,
+    /// Version and `VhostUserHeaderFlag`s.
+    pub flags: u32,
+    /// Bytes of the body.
+    pub size: u32,
 }
 
 impl Head {
     const BYTES: usize = 12;
+
+    /// Returns true if the sender waits for a reply.
+    pub fn wants_reply(self) -> bool {
+        self.flags & VhostUserHeaderFlag::NEED_REPLY.bits() != 0
+    }
 
     /// Reads a message's header from its bytes: request, flags, and size of the body.
     fn of(bytes: [u8; Self::BYTES]) -> Self {
@@ -124,6 +132,52 @@ fn body<T: ByteValued + Copy>(bytes: &[u8]) -> io::Result<T> {
     Ok(value)
 }
 
+/// Receives a message: its header, its body, and the files that came with it.
+///
+/// # Errors
+/// The other end has gone, or the message has more than 4096 bytes.
+pub(crate) fn receive(socket: &mut UnixStream) -> io::Result<(Head, Vec<u8>, Vec<OwnedFd>)> {
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+    let mut head = [0; Head::BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let got = recvmsg(
+        &*socket,
+        &mut [IoSliceMut::new(&mut head)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    if got.bytes == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    socket.read_exact(&mut head[got.bytes..])?;
+    let head = Head::of(head);
+    if head.size > 4096 {
+        return Err(broken(format!(
+            "a message of {} bytes from the guest's disk",
+            head.size
+        )));
+    }
+    let mut body = vec![0; head.size as usize];
+    socket.read_exact(&mut body)?;
+    Ok((head, body, fds))
+}
+
+/// Sends the reply to a request.
+///
+/// # Errors
+/// The other end has gone.
+pub(crate) fn reply(socket: &mut UnixStream, request: u32, body: &[u8]) -> io::Result<()> {
+    let message = Head::message(request, VhostUserHeaderFlag::REPLY, body);
+    socket.write_all(&message)
+}
+
 impl Connection {
     /// Makes the connection (vhost-user) of a disk of `capacity` bytes with the guest's driver at
     /// the other end of `socket`.
@@ -148,54 +202,13 @@ impl Connection {
         Some((&mut self.queue, &memory.mapped))
     }
 
-    /// Reads one message of the guest's driver: its header, its body, and the file descriptors sent
-    /// with it. Fails if the guest has closed the connection.
-    fn receive(&mut self) -> io::Result<(Head, Vec<u8>, Vec<OwnedFd>)> {
-        use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-        let mut head = [0; Head::BYTES];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let got = recvmsg(
-            &self.socket,
-            &mut [IoSliceMut::new(&mut head)],
-            &mut control,
-            RecvFlags::CMSG_CLOEXEC,
-        )?;
-        if got.bytes == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let mut fds = Vec::new();
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(rights) = message {
-                fds.extend(rights);
-            }
-        }
-        self.socket.read_exact(&mut head[got.bytes..])?;
-        let head = Head::of(head);
-        if head.size > 4096 {
-            return Err(broken(format!(
-                "a message of {} bytes from the guest's disk",
-                head.size
-            )));
-        }
-        let mut body = vec![0; head.size as usize];
-        self.socket.read_exact(&mut body)?;
-        Ok((head, body, fds))
-    }
-
-    /// Answers the guest's request with this body.
-    fn reply(&mut self, request: u32, body: &[u8]) -> io::Result<()> {
-        let message = Head::message(request, VhostUserHeaderFlag::REPLY, body);
-        self.socket.write_all(&message)
-    }
-
     /// Serves the pending message of the guest's driver. Returns what the caller has to do:
     /// nothing, or to take the requests in the ring.
     ///
     /// # Errors
     /// The guest has gone, or sent an unknown message.
     pub fn serve(&mut self) -> io::Result<Asked> {
-        let (head, bytes, fds) = self.receive()?;
+        let (head, bytes, fds) = receive(&mut self.socket)?;
         let request = FrontendReq::try_from(head.request).map_err(|_| {
             broken(format!(
                 "the guest's disk driver sent the unknown request {}",
@@ -204,23 +217,22 @@ impl Connection {
         })?;
         let number = |n: u64| VhostUserU64::new(n).as_slice().to_vec();
         match request {
-            FrontendReq::GET_FEATURES => self.reply(head.request, &number(FEATURES))?,
+            FrontendReq::GET_FEATURES => reply(&mut self.socket, head.request, &number(FEATURES))?,
             FrontendReq::GET_PROTOCOL_FEATURES => {
-                self.reply(head.request, &number(PROTOCOL.bits()))?;
+                reply(&mut self.socket, head.request, &number(PROTOCOL.bits()))?;
             }
             FrontendReq::GET_CONFIG => {
                 let answer = self.config_of(&bytes)?;
-                self.reply(head.request, &answer)?;
+                reply(&mut self.socket, head.request, &answer)?;
             }
             FrontendReq::VRING_KICK => {
-                self.unanswered = (head.flags & VhostUserHeaderFlag::NEED_REPLY.bits() != 0)
-                    .then_some(head.request);
+                self.unanswered = (head.wants_reply()).then_some(head.request);
                 return Ok(Asked::Kick);
             }
             _ => {
                 self.set(request, &bytes, fds)?;
-                if head.flags & VhostUserHeaderFlag::NEED_REPLY.bits() != 0 && self.reply_ack {
-                    self.reply(head.request, &number(0))?;
+                if head.wants_reply() && self.reply_ack {
+                    reply(&mut self.socket, head.request, &number(0))?;
                 }
             }
         }
@@ -234,7 +246,7 @@ impl Connection {
     /// The guest has gone.
     pub fn answer(&mut self) -> io::Result<()> {
         match self.unanswered.take() {
-            Some(request) => self.reply(request, VhostUserU64::new(0).as_slice()),
+            Some(request) => reply(&mut self.socket, request, VhostUserU64::new(0).as_slice()),
             None => Ok(()),
         }
     }

@@ -64,7 +64,7 @@ impl BuildError {
 
     /// Builds the error for a wrong request: `what` is the problem, `accepted` the input that would
     /// be accepted.
-    pub(super) fn input(what: impl Into<String>, accepted: impl Into<String>) -> Self {
+    pub(crate) fn input(what: impl Into<String>, accepted: impl Into<String>) -> Self {
         Self::Input {
             what: what.into(),
             accepted: accepted.into(),
@@ -73,7 +73,7 @@ impl BuildError {
 
     /// Wraps a system error of an action (`doing`, such as "can't read") on a path; a full disk or
     /// an exceeded quota becomes [`BuildError::Full`].
-    pub(super) fn io(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
+    pub(crate) fn io(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         let path = path.to_owned();
         if matches!(source.kind(), StorageFull | QuotaExceeded) {

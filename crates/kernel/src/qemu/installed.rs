@@ -1,0 +1,488 @@
+//! Kernels as distributions ship them, for QEMU guests: the image and modules that a package
+//! installed, with the driver of this program's disks built against the package's headers.
+//!
+//! ```text
+//! qemu/NAME/   vmlinuz, modules/NN-NAME.ko in the order of loading, seed.so, kernel.toml
+//! ```
+
+use crate::build::{BuildError, Cache, check_name, hex};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use sim::spec::FsKind;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The driver's files.
+const DRIVER: [(&str, &str); 3] = [
+    ("lowmark.c", include_str!("../../driver/lowmark.c")),
+    ("lowmark.h", include_str!("../../driver/lowmark.h")),
+    ("Kbuild", include_str!("../../driver/Kbuild")),
+];
+
+/// Modules that a guest needs for a feature. Those of a filesystem's checksums are named because
+/// the kernel would ask a modprobe for them, which a guest does not have; a kernel that has them
+/// built in, or under another name, has no such module.
+const WANTED: [(&str, &[&str]); 4] = [
+    (
+        "ext4",
+        &[
+            "crc32c_generic",
+            "crc32c-generic",
+            "crc32c-cryptoapi",
+            "ext4",
+        ],
+    ),
+    (
+        "xfs",
+        &[
+            "crc32c_generic",
+            "crc32c-generic",
+            "crc32c-cryptoapi",
+            "xfs",
+        ],
+    ),
+    (
+        "btrfs",
+        &[
+            "crc32c_generic",
+            "crc32c-generic",
+            "crc32c-cryptoapi",
+            "xxhash_generic",
+            "sha256_generic",
+            "blake2b_generic",
+            "btrfs",
+        ],
+    ),
+    ("", &["mq-deadline"]),
+];
+
+/// The record of an added kernel: `kernel.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The release as `uname -r` prints it in a guest.
+    pub release: String,
+    /// The image that was taken.
+    pub image: String,
+    /// The digest of image, modules and driver, in hexadecimal digits.
+    pub digest: String,
+    /// Ticks a second of its timer.
+    pub hz: u32,
+    /// Modules by feature (`ext4`; empty: for every guest), in the order of loading.
+    pub modules: Vec<(String, Vec<String>)>,
+}
+
+/// A kernel for QEMU guests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installed {
+    /// The name under which it was looked up.
+    pub name: String,
+    /// The folder of its files.
+    pub folder: PathBuf,
+    /// How it was made.
+    pub record: Record,
+}
+
+impl Installed {
+    /// Returns the compressed image.
+    pub fn image(&self) -> PathBuf {
+        self.folder.join("vmlinuz")
+    }
+
+    /// Returns the library to preload for tools that make filesystems.
+    pub fn preload(&self) -> PathBuf {
+        self.folder.join("seed.so")
+    }
+
+    /// Returns the files of the modules that a guest with these filesystems loads, in order.
+    pub fn modules(&self, filesystems: &[FsKind]) -> Vec<PathBuf> {
+        let wanted = |feature: &str| {
+            let kinds = filesystems.iter().map(|kind| match kind.name() {
+                "ext2" | "ext3" => "ext4",
+                name => name,
+            });
+            feature.is_empty() || kinds.into_iter().any(|name| name == feature)
+        };
+        let lists = self.record.modules.iter().filter(|(f, _)| wanted(f));
+        let mut seen = BTreeSet::new();
+        let files = lists.flat_map(|(_, files)| files);
+        let files = files.filter(|file| seen.insert(file.as_str()));
+        files
+            .map(|file| self.folder.join("modules").join(file))
+            .collect()
+    }
+}
+
+/// The inputs of an added kernel.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The compressed image, such as `/boot/vmlinuz-6.12.9-amd64`.
+    pub image: PathBuf,
+    /// The folder of its modules, with `modules.dep`.
+    pub modules: PathBuf,
+    /// Its headers, against which the driver is built.
+    pub headers: PathBuf,
+    /// The release.
+    pub release: String,
+    /// The name for `policy = "kernel:NAME"`.
+    pub name: String,
+}
+
+impl Request {
+    /// Finds the kernel that Debian's package of this version installed: the newest of several.
+    /// `root` is `/`, but for tests.
+    ///
+    /// # Errors
+    /// The package, or that of its headers, is not installed; the error names both.
+    pub fn debian(version: &str, name: Option<&str>, root: &Path) -> Result<Self, BuildError> {
+        let boot = root.join("boot");
+        let entries = fs::read_dir(&boot).into_iter().flatten().flatten();
+        let names = entries.filter_map(|e| e.file_name().into_string().ok());
+        let mut releases: Vec<String> = names
+            .filter_map(|n| n.strip_prefix("vmlinuz-").map(str::to_owned))
+            .filter(|release| is_of(release, version))
+            .collect();
+        releases.sort_by_key(|release| numbers(release));
+        let packages =
+            format!("`apt install linux-image-{version}-amd64 linux-headers-{version}-amd64`");
+        let release = releases.pop().ok_or_else(|| {
+            BuildError::input(
+                format!("there is no kernel {version} in {}", boot.display()),
+                packages.clone(),
+            )
+        })?;
+        let modules = root.join("lib/modules").join(&release);
+        let headers = modules.join("build");
+        if !headers.join("Makefile").exists() {
+            return Err(BuildError::input(
+                format!(
+                    "there are no headers of kernel {release} in {}",
+                    headers.display()
+                ),
+                packages,
+            ));
+        }
+        Ok(Self {
+            image: boot.join(format!("vmlinuz-{release}")),
+            modules,
+            headers,
+            name: name.unwrap_or(version).to_owned(),
+            release,
+        })
+    }
+}
+
+/// Returns true if a release is of a version: `6.12.9-amd64` of `6.12`, `6.12.9` and itself.
+fn is_of(release: &str, version: &str) -> bool {
+    let rest = release.strip_prefix(version);
+    rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Returns the numbers of a release, to order releases by.
+fn numbers(release: &str) -> Vec<u64> {
+    let parts = release.split(|c: char| !c.is_ascii_digit());
+    parts.filter_map(|part| part.parse().ok()).collect()
+}
+
+/// Returns the ticks a second of a kernel, from the configuration in its headers.
+fn ticks(headers: &Path) -> Option<u32> {
+    let text = fs::read_to_string(headers.join(".config")).ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("CONFIG_HZ="))?;
+    line.trim().parse().ok()
+}
+
+/// The lines of a `modules.dep`.
+struct Dependencies {
+    /// Each module's file, and the files that it needs, the one that is loaded last first.
+    files: Vec<(String, Vec<String>)>,
+}
+
+impl Dependencies {
+    fn parse(text: &str) -> Self {
+        let line = |line: &str| -> Option<(String, Vec<String>)> {
+            let (file, needs) = line.split_once(':')?;
+            let needs = needs.split_whitespace().map(str::to_owned).collect();
+            Some((file.to_owned(), needs))
+        };
+        Self {
+            files: text.lines().filter_map(line).collect(),
+        }
+    }
+
+    /// Returns the files to load for a module, in order; none if there is no such module.
+    fn of(&self, module: &str) -> Vec<&str> {
+        let found = self.files.iter().find(|(file, _)| stem(file) == module);
+        let Some((file, needs)) = found else {
+            return Vec::new();
+        };
+        let needs = needs.iter().rev().map(String::as_str);
+        needs.chain([file.as_str()]).collect()
+    }
+}
+
+/// Returns a module's name from its file: `ext4` of `kernel/fs/ext4/ext4.ko.xz`.
+fn stem(file: &str) -> &str {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.split(".ko").next().unwrap_or(name)
+}
+
+/// Runs a program and returns its standard output.
+fn output(command: &mut Command, what: &str) -> Result<Vec<u8>, BuildError> {
+    let done = command.output().map_err(|e| {
+        let program = command.get_program().to_string_lossy().into_owned();
+        BuildError::input(
+            format!("{what}: {program}: {e}"),
+            format!("an installed {program}"),
+        )
+    })?;
+    if done.status.success() {
+        return Ok(done.stdout);
+    }
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    let line = said.lines().find(|l| l.contains("rror")).unwrap_or("");
+    Err(BuildError::input(
+        format!("{what} failed: {line}"),
+        "headers, compiler and image of one release",
+    ))
+}
+
+/// Reads a module, which may be compressed.
+fn read_module(path: &Path) -> Result<Vec<u8>, BuildError> {
+    let program = match path.extension().and_then(|e| e.to_str()) {
+        Some("xz") => "xz",
+        Some("zst") => "zstd",
+        Some("gz") => "gzip",
+        _ => return fs::read(path).map_err(|e| BuildError::io("can't read", path, e)),
+    };
+    output(
+        Command::new(program).arg("-dc").arg(path),
+        &path.display().to_string(),
+    )
+}
+
+/// Builds the driver against a kernel's headers, in a folder of its own.
+fn build_driver(headers: &Path, folder: &Path) -> Result<Vec<u8>, BuildError> {
+    for (name, text) in DRIVER {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(|e| BuildError::io("can't write", &path, e))?;
+    }
+    let mut make = Command::new("make");
+    make.arg("-s")
+        .arg("-C")
+        .arg(headers)
+        .arg(format!("M={}", folder.display()))
+        .arg("modules");
+    output(&mut make, "building the driver of the guest's disks")?;
+    let built = folder.join("lowmark.ko");
+    output(
+        Command::new("strip").arg("--strip-debug").arg(&built),
+        "the driver",
+    )?;
+    fs::read(&built).map_err(|e| BuildError::io("can't read", &built, e))
+}
+
+/// Compiles the library with which filesystems are made in a fixed form.
+fn compile_preload(to: &Path, folder: &Path) -> Result<(), BuildError> {
+    let source = folder.join("fixed.c");
+    fs::write(&source, crate::build::FIXED)
+        .map_err(|e| BuildError::io("can't write", &source, e))?;
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-fPIC", "-shared", "-o"])
+        .arg(to)
+        .arg(&source)
+        .arg("-ldl");
+    output(&mut gcc, "compiling the library for tools of filesystems").map(drop)
+}
+
+/// Adds a kernel to the user's [`Cache`], in the place of an earlier one of the same name.
+///
+/// # Errors
+/// A file is missing, the driver can't be built, or the cache can't be written.
+pub fn add(request: &Request) -> Result<Installed, BuildError> {
+    check_name(&request.name)?;
+    let root = folder(&Cache::of_user()?);
+    fs::create_dir_all(&root).map_err(|e| BuildError::io("can't make", &root, e))?;
+    let new = tempfile::Builder::new().prefix(".new-").tempdir_in(&root);
+    let new = new.map_err(|e| BuildError::io("can't make a folder in", &root, e))?;
+    let path = |name: &str| new.path().join(name);
+    let put = |name: &str, bytes: &[u8]| {
+        let to = path(name);
+        fs::write(&to, bytes).map_err(|e| BuildError::io("can't write", &to, e))
+    };
+    let hz = ticks(&request.headers).ok_or_else(|| {
+        BuildError::input(
+            format!("no CONFIG_HZ in {}/.config", request.headers.display()),
+            "headers with the kernel's configuration",
+        )
+    })?;
+    let mut digest = Sha256::new();
+    let image =
+        fs::read(&request.image).map_err(|e| BuildError::io("can't read", &request.image, e))?;
+    digest.update(&image);
+    put("vmlinuz", &image)?;
+    let dep = request.modules.join("modules.dep");
+    let text = fs::read_to_string(&dep).map_err(|e| BuildError::io("can't read", &dep, e))?;
+    let dependencies = Dependencies::parse(&text);
+    fs::create_dir(path("modules"))
+        .map_err(|e| BuildError::io("can't make", &path("modules"), e))?;
+    let driver = tempfile::tempdir_in(new.path());
+    let driver = driver.map_err(|e| BuildError::io("can't make a folder in", new.path(), e))?;
+    let ko = build_driver(&request.headers, driver.path())?;
+    drop(driver);
+    digest.update(&ko);
+    put("modules/00-lowmark.ko", &ko)?;
+    let mut lists = vec![(String::new(), vec!["00-lowmark.ko".to_owned()])];
+    let mut names: Vec<(String, String)> = Vec::new();
+    for (feature, wanted) in WANTED {
+        let mut list = Vec::new();
+        for file in wanted.iter().flat_map(|module| dependencies.of(module)) {
+            let known = names.iter().find(|(from, _)| from == file);
+            let name = match known {
+                Some((_, name)) => name.clone(),
+                None => {
+                    let bytes = read_module(&request.modules.join(file))?;
+                    let name = format!("{:02}-{}.ko", names.len() + 1, stem(file));
+                    digest.update(&bytes);
+                    put(&format!("modules/{name}"), &bytes)?;
+                    names.push((file.to_owned(), name.clone()));
+                    name
+                }
+            };
+            if !list.contains(&name) {
+                list.push(name);
+            }
+        }
+        lists.push((feature.to_owned(), list));
+    }
+    compile_preload(&path("seed.so"), new.path())?;
+    let record = Record {
+        release: request.release.clone(),
+        image: request.image.display().to_string(),
+        digest: hex(&digest.finalize()[..10]),
+        hz,
+        modules: lists,
+    };
+    let text = toml::to_string(&record).expect("a record of strings and numbers is TOML");
+    put("kernel.toml", text.as_bytes())?;
+    let to = root.join(&request.name);
+    let _ = fs::remove_dir_all(&to);
+    let made = new.keep();
+    fs::rename(&made, &to).map_err(|e| BuildError::io("can't rename to", &to, e))?;
+    open(&request.name, &to)
+}
+
+/// Returns the folder of added kernels.
+fn folder(cache: &Cache) -> PathBuf {
+    cache.root().join("qemu/kernels")
+}
+
+fn open(name: &str, folder: &Path) -> Result<Installed, BuildError> {
+    let path = folder.join("kernel.toml");
+    let text = fs::read_to_string(&path).map_err(|e| BuildError::io("can't read", &path, e))?;
+    let record = toml::from_str(&text).map_err(|e| {
+        BuildError::input(
+            format!("{}: {}", path.display(), e.message()),
+            format!("`lowmark kernel remove {name}`, and adding the kernel again"),
+        )
+    })?;
+    Ok(Installed {
+        name: name.to_owned(),
+        folder: folder.to_owned(),
+        record,
+    })
+}
+
+/// Finds an added kernel by its name.
+///
+/// # Errors
+/// There is none, or its folder is damaged.
+pub fn find(name: &str) -> Result<Installed, BuildError> {
+    let path = folder(&Cache::of_user()?).join(name);
+    if !path.is_dir() {
+        return Err(BuildError::input(
+            format!("there is no kernel {name} for QEMU guests"),
+            format!(
+                "`lowmark kernel add --debian-image {name}`, after `apt install \
+                 linux-image-{name}-amd64 linux-headers-{name}-amd64`"
+            ),
+        ));
+    }
+    open(name, &path)
+}
+
+/// Lists all added kernels by name.
+///
+/// # Errors
+/// The user has no cache folder.
+pub fn list() -> Result<Vec<Installed>, BuildError> {
+    let root = folder(&Cache::of_user()?);
+    let entries = fs::read_dir(&root).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|e| e.file_name().into_string().ok())
+        .filter(|name| check_name(name).is_ok())
+        .collect();
+    names.sort();
+    Ok(names
+        .iter()
+        .filter_map(|name| open(name, &root.join(name)).ok())
+        .collect())
+}
+
+/// Removes an added kernel; returns false if there is none.
+///
+/// # Errors
+/// Its files can't be removed.
+pub fn remove(name: &str) -> Result<bool, BuildError> {
+    check_name(name)?;
+    let path = folder(&Cache::of_user()?).join(name);
+    match fs::remove_dir_all(&path) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(BuildError::io("can't remove", &path, e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_are_loaded_first() {
+        let all = Dependencies::parse(
+            "kernel/fs/ext4/ext4.ko.xz: kernel/lib/crc16.ko.xz kernel/fs/mbcache.ko.xz kernel/fs/jbd2/jbd2.ko.xz\n\
+             kernel/lib/crc16.ko.xz:\n",
+        );
+        let names: Vec<&str> = all.of("ext4").into_iter().map(stem).collect();
+        assert_eq!(names, ["jbd2", "mbcache", "crc16", "ext4"]);
+        assert!(all.of("xfs").is_empty());
+    }
+
+    #[test]
+    fn releases_are_told_apart() {
+        assert!(is_of("6.12.9-amd64", "6.12") && is_of("6.12.9-amd64", "6.12.9-amd64"));
+        assert!(!is_of("6.12.90-amd64", "6.12.9") && !is_of("6.1.2-amd64", "6.12"));
+        assert!(numbers("6.12.117+deb12-amd64") > numbers("6.12.95+deb12-amd64"));
+    }
+
+    #[test]
+    fn packages_that_are_missing_are_named() {
+        let root = tempfile::tempdir().unwrap();
+        let said = |version: &str| {
+            let e = Request::debian(version, None, root.path()).unwrap_err();
+            format!("{e}; {}", e.help().unwrap_or_default())
+        };
+        let none = said("6.12");
+        assert!(none.contains("linux-image-6.12-amd64"), "{none}");
+        fs::create_dir(root.path().join("boot")).unwrap();
+        fs::write(root.path().join("boot/vmlinuz-6.12.9-amd64"), "").unwrap();
+        let headers = said("6.12");
+        assert!(
+            headers.contains("no headers of kernel 6.12.9-amd64"),
+            "{headers}"
+        );
+    }
+}

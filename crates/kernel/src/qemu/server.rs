@@ -1,0 +1,161 @@
+//! The world around a QEMU guest: its disks, and the file that its frames go to, in one thread.
+//!
+//! A guest has a clock of its own here, and every message is a question that stops it. So there is
+//! nothing to order: each question is answered by the guest's time that stands in it.
+
+use super::bell::{Bell, Device, Rung};
+use crate::disk::Disk;
+use crate::outside::{Ending, Limits, Outside, Progress, Watched, gone, readable};
+use sim::Control;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use vm_memory::GuestMemoryMmap;
+
+/// The longest time without a turn of the control device, in virtual nanoseconds.
+const LEASH: u64 = 100_000_000;
+/// Wall time between two checks of a guest that computes, in milliseconds.
+const LOOK_MS: i64 = 200;
+
+/// The name of the control device's socket in a run's folder.
+pub const CONTROL: &str = "control";
+
+/// A device's socket until QEMU has connected, and its connection from then on.
+enum Port {
+    Listens(UnixListener, Option<Device>),
+    Rings(Bell),
+}
+
+/// The world around a QEMU guest.
+pub struct Server {
+    memory: GuestMemoryMmap,
+    /// The control device, then the disks in order.
+    ports: Vec<Port>,
+    frames: File,
+    now: u64,
+}
+
+impl Server {
+    /// Makes a world with these disks. Its sockets are in `folder`; bytes that the guest's first
+    /// process sends are appended to `frames`.
+    ///
+    /// # Errors
+    /// The sockets can't be made.
+    pub fn new(
+        folder: &Path,
+        memory: GuestMemoryMmap,
+        disks: Vec<Disk>,
+        frames: File,
+    ) -> io::Result<Self> {
+        let listener = UnixListener::bind(folder.join(CONTROL))?;
+        let mut ports = vec![Port::Listens(listener, Some(Device::Control))];
+        for (i, disk) in disks.into_iter().enumerate() {
+            let listener = UnixListener::bind(folder.join(crate::server::port_name(i)))?;
+            let device = Device::Disk(Box::new(disk), i as u32);
+            ports.push(Port::Listens(listener, Some(device)));
+        }
+        Ok(Self {
+            memory,
+            ports,
+            frames,
+            now: 0,
+        })
+    }
+
+    fn until_it_ends(
+        &mut self,
+        limits: Limits,
+        control: &Control,
+        watched: &mut dyn Watched,
+    ) -> io::Result<Ending> {
+        let mut progress = Progress::new();
+        loop {
+            if control.stop.load(Relaxed) {
+                return Ok(Ending::Stopped);
+            }
+            if limits.time_ns > 0 && self.now >= limits.time_ns {
+                return Ok(Ending::TimeLimit);
+            }
+            if progress.to(self.now) {
+                control.sim_ns.store(self.now, Relaxed);
+            }
+            let fds = self.ports.iter().map(|port| match port {
+                Port::Listens(listener, _) => listener.as_fd(),
+                Port::Rings(bell) => bell.as_fd(),
+            });
+            match readable(fds, LOOK_MS)? {
+                Some(i) => {
+                    if self.port(i, limits.time_ns)? && watched.done() {
+                        return Ok(Ending::Done);
+                    }
+                    if !progress.on_message() {
+                        continue;
+                    }
+                }
+                None if !watched.alive() => return Ok(Ending::Gone),
+                None => {}
+            }
+            if let Some(still) = progress.stalled_for(limits.patience) {
+                return Ok(Ending::Hung(still));
+            }
+        }
+    }
+
+    /// Serves one message of a device. Returns true if the guest has sent bytes.
+    fn port(&mut self, i: usize, limit: u64) -> io::Result<bool> {
+        let again = |now: u64| {
+            let next = now.saturating_add(LEASH);
+            if limit > now { next.min(limit) } else { next }
+        };
+        let port = &mut self.ports[i];
+        match port {
+            Port::Listens(listener, device) => {
+                let socket = listener.accept()?.0;
+                let device = device.take().expect("a socket is connected once");
+                *port = Port::Rings(Bell::new(socket, device));
+                Ok(false)
+            }
+            Port::Rings(bell) => match bell.serve(&self.memory, &again)? {
+                Rung::SetUp => Ok(false),
+                Rung::Turn(now) => {
+                    self.now = self.now.max(now);
+                    Ok(false)
+                }
+                Rung::Said(now, bytes) => {
+                    self.now = self.now.max(now);
+                    self.frames.write_all(&bytes)?;
+                    Ok(true)
+                }
+            },
+        }
+    }
+}
+
+impl Outside for Server {
+    fn serve(&mut self, limits: Limits, control: &Control, watched: &mut dyn Watched) -> Ending {
+        match self.until_it_ends(limits, control, watched) {
+            Ok(ending) => ending,
+            Err(e) if gone(&e) => Ending::Gone,
+            Err(e) => Ending::Broken(e),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn disks(&self) -> Vec<&Disk> {
+        let devices = self.ports.iter().filter_map(|port| match port {
+            Port::Listens(_, device) => device.as_ref(),
+            Port::Rings(bell) => Some(&bell.device),
+        });
+        let disks = devices.filter_map(|device| match device {
+            Device::Control => None,
+            Device::Disk(disk, _) => Some(&**disk),
+        });
+        disks.collect()
+    }
+}
