@@ -12,6 +12,7 @@ use super::kernels::{OF_NO_KERNEL, PREFIX};
 use super::node::{Node, Value};
 use super::{Overrides, disks};
 use crate::diagnostic::{Diagnostic, Place};
+use kernel::Guest;
 use mm::ZoneType;
 use sim::spec::{DiskKind, FsKind, Machine, Scheduler};
 use sim::{Params, params::ParamInfo};
@@ -50,11 +51,23 @@ impl Refused {
 /// A rule for a machine, given with its table.
 type MachineRule = fn(&Machine, &Node) -> Option<Refused>;
 
-/// The rules for machines, by name.
-const MACHINE_RULES: &[(&str, MachineRule)] = &[
+/// The rules for machines in User-Mode Linux alone, by name.
+const UML_RULES: &[(&str, MachineRule)] = &[
     ("one CPU", one_cpu),
     ("one node", one_node),
     ("Normal and Movable", zones),
+    ("no speed of CPUs", no_speed),
+];
+
+/// The rules for machines in QEMU alone, by name.
+const QEMU_RULES: &[(&str, MachineRule)] = &[
+    ("memory as q35 lays it out", q35_memory),
+    ("at most eight CPUs", eight_cpus),
+    ("no costs of the machine", no_costs),
+];
+
+/// The rules for machines in both, by name.
+const MACHINE_RULES: &[(&str, MachineRule)] = &[
     ("no DMA zone at boot", boot_dma),
     ("costs alone of the machine's parameters", machine_params),
     ("no CFQ", no_cfq),
@@ -79,10 +92,18 @@ const RULES: &[(&str, Rule)] = &[
 ///
 /// # Errors
 /// Fails with the first rule that the machine breaks.
-pub fn machine(kernel: &str, machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
-    let mut broken = MACHINE_RULES
-        .iter()
-        .filter_map(|(_, rule)| rule(machine, node));
+pub fn machine(
+    kernel: &str,
+    guest: Guest,
+    machine: &Machine,
+    node: &Node,
+) -> Result<(), Diagnostic> {
+    let own = match guest {
+        Guest::Uml => UML_RULES,
+        Guest::Qemu => QEMU_RULES,
+    };
+    let rules = own.iter().chain(MACHINE_RULES);
+    let mut broken = rules.filter_map(|(_, rule)| rule(machine, node));
     broken
         .next()
         .map_or(Ok(()), |r| Err(r.into_diagnostic(kernel)))
@@ -92,18 +113,138 @@ pub fn machine(kernel: &str, machine: &Machine, node: &Node) -> Result<(), Diagn
 ///
 /// # Errors
 /// Fails with the first rule that the experiment breaks.
-pub fn experiment(kernel: &str, root: &Node, overrides: &Overrides) -> Result<(), Diagnostic> {
-    let mut broken = RULES.iter().filter_map(|(_, rule)| rule(root, overrides));
+pub fn experiment(
+    kernel: &str,
+    guest: Guest,
+    root: &Node,
+    overrides: &Overrides,
+) -> Result<(), Diagnostic> {
+    let own: &[(&str, Rule)] = match guest {
+        Guest::Uml => &[],
+        Guest::Qemu => &[("no costs", no_params_of_costs)],
+    };
+    let rules = own.iter().chain(RULES);
+    let mut broken = rules.filter_map(|(_, rule)| rule(root, overrides));
     broken
         .next()
         .map_or(Ok(()), |r| Err(r.into_diagnostic(kernel)))
 }
 
+/// Returns the back end that an experiment names with `guest`; `None`: the machines decide.
+///
+/// # Errors
+/// The value is no back end, or the experiment runs no kernel.
+pub fn named(root: &Node, kernel: Option<&str>) -> Result<Option<Guest>, Diagnostic> {
+    let Some(node) = root.at(&["guest"]) else {
+        return Ok(None);
+    };
+    if kernel.is_none() {
+        return Err(Diagnostic::at(
+            &node.place,
+            "`guest`: the experiment has no kernel among its policies",
+            "accepted: no key `guest`, or a policy such as \"kernel:6.12\"",
+        ));
+    }
+    let all = [Guest::Uml, Guest::Qemu];
+    let guest = node
+        .text()
+        .and_then(|text| all.into_iter().find(|g| g.name() == text));
+    guest.map(Some).ok_or_else(|| {
+        Diagnostic::at(
+            &node.place,
+            "`guest`: no back end of real kernels",
+            "accepted: \"uml\" (User-Mode Linux: one CPU, node and zone), \"qemu\"",
+        )
+    })
+}
+
+/// Returns true if a machine is more than User-Mode Linux can be: several CPUs or nodes, or zones
+/// that its memory does not have.
+pub fn needs_qemu(machine: &Machine) -> bool {
+    let zones = machine.nodes.iter().flat_map(|n| &n.zones);
+    let low = |z: ZoneType| matches!(z, ZoneType::Dma | ZoneType::Dma32);
+    machine.cpus > 1 || machine.nodes.len() > 1 || zones.into_iter().any(|z| low(z.zone))
+}
+
+/// Refuses a speed of CPUs, which only a QEMU guest has.
+pub fn speed_without_qemu(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
+    match no_speed(machine, node) {
+        Some(refused) => Err(Diagnostic::at(
+            &node.nearest(&["cpu_speed"]).place,
+            format!("`{}`: {}", refused.key, refused.why),
+            "accepted: a machine without it, or a policy such as \"kernel:6.12\" with \
+             `guest = \"qemu\"`",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a speed of CPUs.
+fn no_speed(machine: &Machine, node: &Node) -> Option<Refused> {
+    machine.cpu_speed.map(|_| {
+        let why = "the engine and User-Mode Linux charge costs (`cost_scale`), and only a QEMU \
+                   guest counts instructions";
+        let accepted = "a machine without it, or `guest = \"qemu\"`";
+        let node = node.nearest(&["cpu_speed"]);
+        Refused::at(node, "machine.cpu_speed", why.to_owned(), accepted)
+    })
+}
+
+/// Refuses memory that QEMU's machine does not have.
+fn q35_memory(machine: &Machine, node: &Node) -> Option<Refused> {
+    let (key, why) = kernel::qemu::machine::Layout::of(machine).err()?;
+    let path: Vec<&str> = key.split('.').skip(1).collect();
+    let accepted = "zones as Linux lays them out on x86-64: DMA and DMA32 on the first node, then \
+                    Normal; or Normal alone, for memory whose zones follow from its size";
+    Some(Refused::at(node.nearest(&path), key.clone(), why, accepted))
+}
+
+/// Refuses more CPUs than the clock of QEMU guests is tested with.
+fn eight_cpus(machine: &Machine, node: &Node) -> Option<Refused> {
+    (machine.cpus > 8).then(|| {
+        let why = format!(
+            "{} CPUs; the clock of QEMU guests is tested with up to 8",
+            machine.cpus
+        );
+        Refused::at(node.nearest(&["cpus"]), "machine.cpus", why, "1 to 8")
+    })
+}
+
+/// Refuses costs among a machine's parameters.
+fn no_costs(machine: &Machine, node: &Node) -> Option<Refused> {
+    let name = machine.params.keys().find(|n| n.starts_with("cost_"))?;
+    Some(Refused::at(
+        node.nearest(&["params", name]),
+        format!("machine.params.{name}"),
+        OWN_TIME.to_owned(),
+        "a machine without it",
+    ))
+}
+
+/// The reason why costs of the model have no effect in a QEMU guest.
+const OWN_TIME: &str = "a cost of the model; in a QEMU guest each instruction takes its time";
+
+/// Refuses costs among an experiment's parameters.
+fn no_params_of_costs(root: &Node, _: &Overrides) -> Option<Refused> {
+    let table = root.at(&["params"])?.table()?;
+    let e = table.0.iter().find(|e| e.key.starts_with("cost_"))?;
+    Some(Refused {
+        place: Some(e.place.clone()),
+        key: format!("params.{}", e.key),
+        why: OWN_TIME.to_owned(),
+        accepted: "parameters of disks, nr_requests and max_request".into(),
+    })
+}
+
 /// Refuses more than one CPU.
 fn one_cpu(machine: &Machine, node: &Node) -> Option<Refused> {
     (machine.cpus > 1).then(|| {
-        let why = format!("{} CPUs, but a kernel's guest has one", machine.cpus);
-        Refused::at(node.nearest(&["cpus"]), "machine.cpus", why, "1")
+        let why = format!(
+            "{} CPUs, but a guest of User-Mode Linux has one",
+            machine.cpus
+        );
+        let accepted = "1, or `guest = \"qemu\"`";
+        Refused::at(node.nearest(&["cpus"]), "machine.cpus", why, accepted)
     })
 }
 
@@ -111,7 +252,7 @@ fn one_cpu(machine: &Machine, node: &Node) -> Option<Refused> {
 fn one_node(machine: &Machine, node: &Node) -> Option<Refused> {
     let n = machine.nodes.len();
     (n > 1).then(|| {
-        let why = format!("{n} nodes, but a kernel's guest has no NUMA");
+        let why = format!("{n} nodes, but a guest of User-Mode Linux has no NUMA");
         let accepted = "one table [[machine.node]] ([[node]] in a machine file)";
         Refused::at(node.nearest(&["node", "1"]), "machine.node", why, accepted)
     })
@@ -123,7 +264,7 @@ fn zones(machine: &Machine, node: &Node) -> Option<Refused> {
     let low = |z: ZoneType| matches!(z, ZoneType::Dma | ZoneType::Dma32 | ZoneType::HighMem);
     let (i, zone) = zones.iter().enumerate().find(|(_, z)| low(z.zone))?;
     let why = format!(
-        "a zone {}, but all memory of a kernel's guest is Normal, or the end of it Movable",
+        "a zone {}, but all memory of a guest of User-Mode Linux is Normal, or the end of it Movable",
         zone.zone.name()
     );
     let at = node.nearest(&["node", "0", "zones", &i.to_string(), "zone"]);
@@ -136,7 +277,7 @@ fn zones(machine: &Machine, node: &Node) -> Option<Refused> {
 fn boot_dma(machine: &Machine, node: &Node) -> Option<Refused> {
     let said = node.at(&["boot", "dma"])?;
     (machine.boot.dma.0 > 0).then(|| {
-        let why = "memory of the zone DMA, which a kernel's guest does not have".to_owned();
+        let why = "memory of the zone DMA, which a kernel takes as it boots".to_owned();
         Refused::at(said, "machine.boot.dma", why, "0, or leave out the key")
     })
 }
@@ -253,7 +394,7 @@ fn filesystems(root: &Node, _: &Overrides) -> Option<Refused> {
 /// Refuses memory that is bound to a node.
 fn membind(root: &Node, _: &Overrides) -> Option<Refused> {
     let said = root.at(&["workload", "membind"])?;
-    let why = "a kernel's guest has no NUMA".to_owned();
+    let why = "programs of a kernel's guest are not bound to nodes".to_owned();
     Some(Refused::at(
         said,
         "workload.membind",

@@ -9,6 +9,7 @@ use super::read::read;
 use super::short::{self, Short};
 use super::sysctls;
 use crate::diagnostic::{Diagnostic, Source};
+use kernel::Guest;
 use sim::spec::Machine;
 use std::path::{Path, PathBuf};
 
@@ -87,7 +88,8 @@ pub struct Made {
 }
 
 /// Returns all machines of an experiment with the choices that lead to each. `kernel` is the policy
-/// that runs a real kernel on all of them, if there is one.
+/// that runs a real kernel on all of them, if there is one, and `guest` the back end that the
+/// experiment names.
 ///
 /// # Errors
 /// Fails on a file that can't be read, a table that makes no machine, and, with a kernel, a machine
@@ -96,7 +98,8 @@ pub fn machines(
     node: &Node,
     files: &Files<'_>,
     kernel: Option<&str>,
-) -> Result<Vec<Made>, Diagnostic> {
+    guest: Option<Guest>,
+) -> Result<(Vec<Made>, Guest), Diagnostic> {
     let elements = match &node.value {
         Value::List(list) => &list[..],
         _ => std::slice::from_ref(node),
@@ -109,7 +112,8 @@ pub fn machines(
         ));
     }
     let mut names: Vec<String> = Vec::new();
-    let mut machines = Vec::new();
+    let mut machines: Vec<Made> = Vec::new();
+    let mut nodes = Vec::new();
     for element in elements {
         let (tree, said) = resolve(element, files)?;
         let mut name = None;
@@ -117,9 +121,6 @@ pub fn machines(
             disks::tree(&variant.node)?;
             let machine: Machine = read(&variant.node, "machine")?;
             range::machine(&machine, &variant.node)?;
-            if let Some(kernel) = kernel {
-                guest::machine(kernel, &machine, &variant.node)?;
-            }
             let mut choices = Choices::new();
             if elements.len() > 1 {
                 choices.push(("machine".into(), machine.name.clone()));
@@ -132,6 +133,7 @@ pub fn machines(
                 says_hz: variant.node.at(&["hz"]).is_some(),
                 machine,
             });
+            nodes.push(variant.node);
             if machines.len() > MOST {
                 return Err(too_many(&element.place, machines.len()));
             }
@@ -147,7 +149,19 @@ pub fn machines(
             names.push(name);
         }
     }
-    Ok(machines)
+    // All kernels of a comparison run on the same back end: the one that its largest machine needs.
+    let needs_qemu = machines.iter().any(|made| guest::needs_qemu(&made.machine));
+    let guest = guest.unwrap_or(match needs_qemu {
+        true => Guest::Qemu,
+        false => Guest::Uml,
+    });
+    for (made, node) in machines.iter().zip(&nodes) {
+        match kernel {
+            Some(kernel) => guest::machine(kernel, guest, &made.machine, node)?,
+            None => guest::speed_without_qemu(&made.machine, node)?,
+        }
+    }
+    Ok((machines, guest))
 }
 
 /// Returns the machine in words that a node is (a line, a table with `memory`, or a table whose

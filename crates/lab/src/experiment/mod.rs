@@ -31,6 +31,7 @@ mod threads;
 mod trace_run;
 mod workload;
 
+use kernel::Guest;
 pub use machine::{Files, files_near};
 use mm::counters::{Known, known};
 pub use of_command::of_command;
@@ -69,13 +70,14 @@ pub struct Overrides {
     pub machine: Option<String>,
 }
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "name",
     "iterations",
     "seed",
     "policy",
     "filesystem",
     "machine",
+    "guest",
     "workload",
     "policies",
     "params",
@@ -209,11 +211,15 @@ pub fn parse(
     let policies = named_policies(required(table, "policy"), tables)?;
     let kernel = policies.iter().find(|p| p.kernel.is_some());
     let kernel = kernel.map(|p| p.policy.name.as_str());
-    let machines = machine::machines(required(table, "machine"), files, kernel)?;
+    let named = guest::named(&root, kernel)?;
+    let (machines, guest) = machine::machines(required(table, "machine"), files, kernel, named)?;
+    let policies = on_guests(policies, guest, &root)?;
+    let kernel = policies.iter().find(|p| p.kernel.is_some());
+    let kernel = kernel.map(|p| p.policy.name.as_str());
     said.extend(machines.iter().filter_map(|made| made.said.clone()));
     said.dedup();
     if let Some(kernel) = kernel {
-        guest::experiment(kernel, &root, overrides)?;
+        guest::experiment(kernel, guest, &root, overrides)?;
     }
     foreign::needs_kernels(
         runs,
@@ -481,7 +487,7 @@ impl Parts {
         let kernel = named.kernel.clone().map(|kernel| {
             // The build of a kernel decides how often its timer ticks, and a machine may say which
             // build.
-            if !says_hz {
+            if !says_hz && kernel.guest == Guest::Uml {
                 own.hz = kernel::build::ticks::of_name(&kernel.build);
             }
             kernel.ticking(own.hz)
@@ -521,6 +527,38 @@ impl Parts {
             says_hz: *says_hz,
         })
     }
+}
+
+/// Lets all kernels among the policies run on one back end.
+///
+/// # Errors
+/// A kernel is asked for whose computing takes no time, which a QEMU guest can't be.
+fn on_guests(
+    policies: Vec<policy::Named>,
+    guest: Guest,
+    root: &Node,
+) -> Result<Vec<policy::Named>, Diagnostic> {
+    let mut policies = policies;
+    for named in &mut policies {
+        let Some(kernel) = &mut named.kernel else {
+            continue;
+        };
+        kernel.guest = guest;
+        if guest == Guest::Qemu && !kernel.costs {
+            let place = kernels::settings(root).remove("costs");
+            let what = format!(
+                "`costs = false` of policy `{}`: in a QEMU guest computing always takes time",
+                named.policy.name
+            );
+            let accepted = "accepted: the policy without `costs`; or a machine with one CPU, one \
+                            node and one zone, which runs on User-Mode Linux";
+            return Err(match place {
+                Some(place) => Diagnostic::at(&place, what, accepted),
+                None => Diagnostic::placeless(what, accepted),
+            });
+        }
+    }
+    Ok(policies)
 }
 
 /// A choice of everything except filesystem and policy.

@@ -28,6 +28,10 @@ struct ExperimentFile {
     filesystem: sim::spec::FsKind,
     /// A machine file, or a table that describes a machine.
     machine: MachineRef,
+    /// The back end of real kernels: "uml" (User-Mode Linux: one CPU, node and zone) or "qemu"
+    /// [default: what the machines need].
+    #[schemars(extend("enum" = ["uml", "qemu"]))]
+    guest: Option<String>,
     /// The workload that runs.
     workload: WorkloadTable,
     /// Policies defined by this experiment.

@@ -1,5 +1,5 @@
 use super::super::{Overrides, parse};
-use super::{MACHINE_RULES, RULES};
+use super::{MACHINE_RULES, QEMU_RULES, RULES, UML_RULES};
 use crate::diagnostic::{Diagnostic, Source};
 use crate::model::Experiment;
 use std::collections::BTreeSet;
@@ -144,7 +144,7 @@ const BROKEN: &[(&str, &str, &str, &str)] = &[
         "no membind",
         "[workload]",
         "[workload]\nmembind = 0",
-        "try.toml:6:11 `workload.membind`: a kernel's guest has no NUMA",
+        "try.toml:6:11 `workload.membind`: programs of a kernel's guest",
     ),
     (
         "no monitors",
@@ -169,7 +169,8 @@ const BROKEN: &[(&str, &str, &str, &str)] = &[
 #[test]
 fn every_rule_is_told_at_its_place_and_only_beside_a_kernel() {
     let none = Overrides::default();
-    let mut tried = BTreeSet::from(["no page tracker"]);
+    let uml = on("uml");
+    let mut tried = BTreeSet::from(["no page tracker", "no speed of CPUs"]);
     for &(rule, from, to, complaint) in BROKEN {
         tried.insert(rule);
         let of = |text: &str| text.replacen(from, to, 1);
@@ -177,7 +178,7 @@ fn every_rule_is_told_at_its_place_and_only_beside_a_kernel() {
             MACHINE.contains(from) || EXPERIMENT.contains(from),
             "{rule}"
         );
-        let wrong = said(parse_with(&of(EXPERIMENT), &of(MACHINE), &none));
+        let wrong = said(parse_with(&of(EXPERIMENT), &of(MACHINE), &uml));
         assert!(wrong.starts_with(complaint), "{rule}: {wrong}");
         // The engine accepts all of it, except a change of a sysctl that the machine lacks at boot.
         let engine = of(EXPERIMENT)
@@ -187,9 +188,142 @@ fn every_rule_is_told_at_its_place_and_only_beside_a_kernel() {
         let right = said(parse_with(&engine, &machine, &none));
         assert_eq!(right, "nothing", "{rule}");
     }
-    let rules = MACHINE_RULES.iter().map(|r| r.0);
+    let rules = UML_RULES.iter().chain(MACHINE_RULES).map(|r| r.0);
     let rules: BTreeSet<&str> = rules.chain(RULES.iter().map(|r| r.0)).collect();
     assert_eq!(tried, rules);
+}
+
+/// Chooses a back end as `--set guest=…` does.
+fn on(guest: &str) -> Overrides {
+    Overrides {
+        set: vec![format!("guest=\"{guest}\"")],
+        ..Overrides::default()
+    }
+}
+
+/// Returns the back ends on which an experiment's kernels run.
+fn guests(experiment: &Experiment) -> BTreeSet<&'static str> {
+    let kernels = experiment.cells.iter().filter_map(|c| c.kernel.as_ref());
+    kernels.map(|kernel| kernel.guest.name()).collect()
+}
+
+#[test]
+fn the_largest_machine_decides_the_back_end() {
+    let experiment = EXPERIMENT.replace(", \"vm.watermark_scale_factor\" = 20", "");
+    let of = |from: &str, to: &str, overrides: &Overrides| {
+        let machine = MACHINE.replacen(from, to, 1);
+        let e = parse_with(&experiment, &machine, overrides);
+        guests(&e.unwrap_or_else(|e| panic!("{to}: {e}")))
+    };
+    let none = Overrides::default();
+    assert_eq!(of("cpus = 1", "cpus = 1", &none), BTreeSet::from(["uml"]));
+    assert_eq!(
+        of("cpus = 1", "cpus = 1", &on("qemu")),
+        BTreeSet::from(["qemu"])
+    );
+    for (from, to) in [
+        ("cpus = 1", "cpus = [1, 4]"),
+        (
+            "[boot]",
+            "[[node]]\nzones = [{ zone = \"Normal\", size = \"64M\" }]\n[boot]",
+        ),
+        (
+            "zones = [{",
+            "zones = [{ zone = \"DMA32\", size = \"256M\" }, {",
+        ),
+    ] {
+        assert_eq!(of(from, to, &none), BTreeSet::from(["qemu"]), "{to}");
+    }
+    // The timer of a distribution's kernel ticks as often as machines do by default.
+    let e = parse_with(&experiment, MACHINE, &on("qemu")).unwrap();
+    assert!(e.cells.iter().all(|c| c.spec.machine.hz == 250));
+}
+
+#[test]
+fn what_qemu_cannot_be_is_told_at_its_place() {
+    let mut tried = BTreeSet::new();
+    for (rule, from, to, complaint) in [
+        (
+            "memory as q35 lays it out",
+            "zones = [{ zone = \"Normal\"",
+            "zones = [{ zone = \"HighMem\"",
+            "small.toml:4:19 `machine.node.0.zones.0.zone`: HighMem exists on 32-bit",
+        ),
+        (
+            "at most eight CPUs",
+            "cpus = 1",
+            "cpus = 9",
+            "small.toml:2:8 `machine.cpus`: 9 CPUs",
+        ),
+        (
+            "no costs of the machine",
+            "cpus = 1",
+            "cpus = 1\nparams = { cost_fault = 800 }",
+            "small.toml:3:12 `machine.params.cost_fault`: a cost of the model",
+        ),
+    ] {
+        tried.insert(rule);
+        let plain = EXPERIMENT.replace("cost_copy = 400\n", "");
+        let wrong = said(parse_with(
+            &plain,
+            &MACHINE.replacen(from, to, 1),
+            &on("qemu"),
+        ));
+        assert!(wrong.starts_with(complaint), "{rule}: {wrong}");
+    }
+    let rules: BTreeSet<&str> = QEMU_RULES.iter().map(|r| r.0).collect();
+    assert_eq!(tried, rules);
+    let costs = said(parse_with(EXPERIMENT, MACHINE, &on("qemu")));
+    assert!(
+        costs.starts_with("try.toml:8:1 `params.cost_copy`: a cost"),
+        "{costs}"
+    );
+    let free = EXPERIMENT
+        .replace("cost_copy = 400\n", "")
+        .replace("\"kernel:6.12\"", "\"mine\"")
+        + "[policies.mine]\nkernel = \"6.12\"\ncosts = false\n";
+    let free = said(parse_with(&free, MACHINE, &on("qemu")));
+    assert!(free.contains("`costs = false` of policy `mine`"), "{free}");
+}
+
+/// Only a QEMU guest counts instructions, so only it has a speed.
+#[test]
+fn a_speed_is_that_of_qemus_cpus() {
+    let machine = |speed: &str| {
+        let to = format!("cpus = 1\ncpu_speed = \"{speed}\"");
+        MACHINE.replacen("cpus = 1", &to, 1)
+    };
+    let plain = EXPERIMENT
+        .replace("cost_copy = 400\n", "")
+        .replace(", \"vm.watermark_scale_factor\" = 20", "");
+    let e = parse_with(&plain, &machine("0.5G"), &on("qemu")).unwrap();
+    let speeds = e.cells.iter().map(|c| c.spec.machine.cpu_speed);
+    assert!(speeds.into_iter().all(|s| s.is_some_and(|s| s.0 == 500)));
+    let of = |text: &str, speed: &str, overrides: &Overrides| {
+        said(parse_with(text, &machine(speed), overrides))
+    };
+    let at = "small.toml:3:13 `machine.cpu_speed`: the engine and User-Mode Linux";
+    let wrong = of(&plain, "2G", &on("uml"));
+    assert!(wrong.starts_with(at), "{wrong}");
+    let engine = plain.replace(", \"kernel:6.12\"", "");
+    let wrong = of(&engine, "2G", &Overrides::default());
+    assert!(wrong.starts_with(at), "{wrong}");
+    for speed in ["5G", "100M", "fast", "2GHz"] {
+        let wrong = of(&plain, speed, &on("qemu"));
+        assert!(wrong.contains("no speed of a CPU"), "{speed}: {wrong}");
+    }
+}
+
+#[test]
+fn a_back_end_is_one_of_two_and_needs_a_kernel() {
+    let wrong = said(parse_with(EXPERIMENT, MACHINE, &on("kvm")));
+    assert!(wrong.contains("`guest`: no back end"), "{wrong}");
+    let engine = EXPERIMENT.replace(", \"kernel:6.12\"", "");
+    let wrong = said(parse_with(&engine, MACHINE, &on("qemu")));
+    assert!(
+        wrong.contains("has no kernel among its policies"),
+        "{wrong}"
+    );
 }
 
 #[test]
