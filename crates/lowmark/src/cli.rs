@@ -22,7 +22,7 @@ pub use examples::{Examples, New, Schema, What};
 pub use export::Export;
 pub use heard::Heard;
 pub use installed::{Completions, Man};
-pub use kernel::{Kernel, KernelBuild, KernelList, KernelRemove, KernelShell};
+pub use kernel::{Kernel, KernelAdd, KernelBuild, KernelList, KernelRemove, KernelShell};
 pub use mrc::{Bench, Mrc, Policies};
 pub use running::{Learn, Record, Report, Undo};
 pub use tune::Tune;

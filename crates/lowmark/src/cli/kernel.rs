@@ -10,7 +10,9 @@ use std::path::PathBuf;
 pub enum Kernel {
     /// Build a kernel from a source tree or a Debian package, in a folder outside of the tree
     Build(KernelBuild),
-    /// List the kernels that were built
+    /// Add a kernel as a distribution ships it, for guests with several CPUs, nodes or zones
+    Add(KernelAdd),
+    /// List the kernels that were built or added
     List(KernelList),
     /// Remove kernels, and the objects from which their next builds would start
     Remove(KernelRemove),
@@ -71,6 +73,18 @@ pub struct KernelBuild {
     /// No progress
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// Arguments of `kernel add`.
+#[derive(Debug, Args)]
+pub struct KernelAdd {
+    /// The version of installed Debian packages linux-image-VERSION-amd64 and
+    /// linux-headers-VERSION-amd64, as 6.12
+    #[arg(long, value_name = "VERSION", required = true)]
+    pub debian_image: String,
+    /// The name for `policy = "kernel:NAME"` [default: the version]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
 }
 
 /// Arguments of `kernel list`.

@@ -1,11 +1,12 @@
 //! `lowmark kernel`.
 
-use crate::cli::{Kernel, KernelBuild, KernelList, KernelRemove, KernelShell};
+use crate::cli::{Kernel, KernelAdd, KernelBuild, KernelList, KernelRemove, KernelShell};
 use crate::failure::Failure;
 use crate::{interrupt, text};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use kernel::build::{self, BuildError, Listed, Request, Source, Step, Watch};
 use kernel::image::Images;
+use kernel::qemu::installed::{self, Installed};
 use lab::diagnostic::Source as Text;
 use lab::experiment::Overrides;
 use lab::experiment::kernels::PREFIX;
@@ -17,10 +18,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Builds, lists, removes or boots kernels.
+/// Builds, adds, lists, removes or boots kernels.
 pub fn run(what: &Kernel) -> Result<(), Failure> {
     match what {
         Kernel::Build(args) => build(args),
+        Kernel::Add(args) => add(args),
         Kernel::List(args) => list(args),
         Kernel::Remove(args) => remove(args),
         Kernel::Shell(args) => shell(args),
@@ -133,13 +135,29 @@ fn build(args: &KernelBuild) -> Result<(), Failure> {
     ))
 }
 
+/// Adds a kernel that Debian's package installed.
+fn add(args: &KernelAdd) -> Result<(), Failure> {
+    let name = args.name.as_deref();
+    let request = installed::Request::debian(&args.debian_image, name, Path::new("/"))?;
+    let added = installed::add(&request)?;
+    text::print(&format!(
+        "kernel:{} is Linux {} for QEMU guests, {} ticks a second, in {}\n",
+        added.name,
+        added.record.release,
+        added.record.hz,
+        added.folder.display()
+    ))
+}
+
 fn list(args: &KernelList) -> Result<(), Failure> {
     let listed = build::list()?;
+    let added = installed::list()?;
     if args.json {
-        let rows: Vec<_> = listed.iter().map(as_json).collect();
+        let rows = listed.iter().map(as_json);
+        let rows: Vec<_> = rows.chain(added.iter().map(added_as_json)).collect();
         return text::print_json(&rows);
     }
-    if listed.is_empty() {
+    if listed.is_empty() && added.is_empty() {
         return text::print(&format!(
             "no kernels yet: `lowmark kernel build --debian 6.12` builds one, or `lowmark kernel build \
              TREE`\n{}",
@@ -175,7 +193,33 @@ fn list(args: &KernelList) -> Result<(), Failure> {
             HumanBytes(row.work_bytes).to_string(),
         ]);
     }
-    text::print(&format!("{table}\n{}", images_line(images()?.bytes())))
+    let mut all = String::new();
+    if !listed.is_empty() {
+        all = format!("{table}\n");
+    }
+    if !added.is_empty() {
+        all.push_str(&format!("{}\n", added_table(&added)));
+    }
+    text::print(&format!("{all}{}", images_line(images()?.bytes())))
+}
+
+/// Returns the table of kernels for QEMU guests.
+fn added_table(added: &[Installed]) -> impl std::fmt::Display {
+    let mut table = text::table(["for QEMU", "Linux", "from", "ticks"]);
+    for kernel in added {
+        let record = &kernel.record;
+        table.add_row([
+            kernel.name.clone(),
+            record.release.clone(),
+            record.image.clone(),
+            record.hz.to_string(),
+        ]);
+    }
+    table
+}
+
+fn added_as_json(kernel: &Installed) -> serde_json::Value {
+    json!({"name": kernel.name, "guest": "qemu", "added": kernel.record})
 }
 
 /// Describes the size of kept disk images; empty if there are none.
@@ -220,7 +264,12 @@ fn images() -> Result<Images, BuildError> {
 
 fn remove(args: &KernelRemove) -> Result<(), Failure> {
     for name in &args.names {
-        build::remove(name)?;
+        let added = installed::remove(name)?;
+        match build::remove(name) {
+            // The name was that of a kernel for QEMU alone.
+            Err(BuildError::Input { .. }) if added => {}
+            removed => removed?,
+        }
     }
     if args.images {
         images()?.remove().map_err(|e| {

@@ -1,6 +1,6 @@
 //! The worlds that run the cells of experiments: the engine, and real kernels.
 
-use kernel::{HostUse, Kernel, Refused};
+use kernel::{Guest, HostUse, Kernel, Refused};
 use lab::diagnostic::Diagnostic;
 use lab::runner::Worlds;
 use sim::{Control, RunResult, RunSpec};
@@ -25,21 +25,30 @@ impl Worlds for Here {
     }
 
     fn identity(&self, kernel: &Kernel) -> Result<String, Diagnostic> {
-        let built = kernel::build::find(&kernel.build);
-        built.map(|built| built.hash).map_err(|e| {
+        let identity = match kernel.guest {
+            Guest::Uml => kernel::build::find(&kernel.build).map(|built| built.hash),
+            Guest::Qemu => kernel::qemu::identity(&kernel.build),
+        };
+        identity.map_err(|e| {
             let help = e.help().unwrap_or_default();
             Diagnostic::placeless(e.to_string(), help)
         })
     }
 
     fn release(&self, kernel: &Kernel) -> Option<String> {
-        let built = kernel::build::find(&kernel.build);
-        built.ok().map(|built| built.release)
+        match kernel.guest {
+            Guest::Uml => Some(kernel::build::find(&kernel.build).ok()?.release),
+            Guest::Qemu => {
+                let found = kernel::qemu::installed::find(&kernel.build);
+                Some(found.ok()?.record.release)
+            }
+        }
     }
 
     fn has_costs(&self, kernel: &Kernel) -> bool {
-        let built = kernel::build::find(&kernel.build);
-        built.is_ok_and(|built| built.record.costs)
+        // Each instruction of a QEMU guest takes time.
+        kernel.guest == Guest::Qemu
+            || kernel::build::find(&kernel.build).is_ok_and(|built| built.record.costs)
     }
 
     fn owned(
