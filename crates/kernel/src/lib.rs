@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod bootable;
 pub mod build;
 pub mod calendar;
 pub mod collect;
@@ -8,6 +9,7 @@ pub mod events;
 pub mod guest;
 pub mod image;
 pub mod initramfs;
+mod launch;
 mod layout;
 pub mod outside;
 pub mod proc;

@@ -1,10 +1,12 @@
 //! Runs one cell in a real kernel.
 
+use crate::bootable::Bootable;
 use crate::collect::{Disks, Heard};
 use crate::disk::Disk;
 use crate::guest::{self, FRAMES, arguments};
 use crate::image::Images;
 use crate::initramfs::Initramfs;
+use crate::launch::{ERRORS, Launch};
 use crate::layout::{Layout, said};
 use crate::outside::{Ending, Limits, Outside, Pace, Watched};
 use crate::proc;
@@ -192,65 +194,6 @@ struct Run<'a> {
     bootable: Bootable,
     patience: Duration,
     folder: TempDir,
-}
-
-/// A kernel of one of the back ends, and what its guests need.
-enum Bootable {
-    Uml(crate::build::Built),
-    Qemu(qemu::Bootable),
-}
-
-impl Bootable {
-    /// Finds the kernel that a cell names, and checks that it can have the cell's machine.
-    fn find(spec: &RunSpec, kernel: &Kernel) -> Result<Self, String> {
-        match kernel.guest {
-            Guest::Uml => {
-                let built = crate::build::find(&kernel.build).map_err(|e| e.to_string())?;
-                ticks_as(&built.name, built.record.hz, spec)?;
-                if guest::movable(&spec.machine) > 0 && built.record.own_patches.is_empty() {
-                    return Err(format!(
-                        "kernel {} has no zone Movable: User-Mode Linux creates its zones before it \
-                         reads their sizes, and this kernel was built without the patch that corrects \
-                         the order",
-                        built.name
-                    ));
-                }
-                Ok(Self::Uml(built))
-            }
-            Guest::Qemu => {
-                let found = qemu::Bootable::find(&kernel.build, &spec.machine)?;
-                ticks_as(&found.kernel.name, found.kernel.record.hz, spec)?;
-                Ok(Self::Qemu(found))
-            }
-        }
-    }
-
-    /// Returns the library to preload for tools that make filesystems, and the kernel's digest.
-    fn preload_and_digest(&self) -> (PathBuf, &str) {
-        match self {
-            Self::Uml(built) => (built.preload.clone(), &built.hash),
-            Self::Qemu(found) => (found.kernel.preload(), &found.kernel.record.digest),
-        }
-    }
-
-    /// Returns the task that was running in a guest that has hung, if it can be told.
-    fn running(&self, process: &Process) -> Option<String> {
-        match self {
-            Self::Uml(built) => running(&built.linux, process),
-            Self::Qemu(_) => None,
-        }
-    }
-}
-
-/// Checks that a kernel ticks as often as a run's machine says.
-fn ticks_as(name: &str, hz: u32, spec: &RunSpec) -> Result<(), String> {
-    if hz == spec.machine.hz {
-        return Ok(());
-    }
-    Err(format!(
-        "kernel {name} ticks {hz} times a second, and the machine {}: `hz = {hz}`",
-        spec.machine.hz
-    ))
 }
 
 /// The user at a guest's console.
@@ -658,23 +601,6 @@ impl<'a> Run<'a> {
     }
 }
 
-/// How a guest's process is started.
-pub(crate) struct Launch {
-    /// The executable.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// Its variables.
-    pub env: Vec<(&'static str, String)>,
-    /// The file in the run's folder for its standard output and error.
-    pub output: &'static str,
-    /// Files that it starts with, and their descriptors.
-    pub files: Vec<(File, i32)>,
-}
-
-/// The file for QEMU's own messages.
-pub(crate) const ERRORS: &str = "qemu";
-
 /// A guest's process and its frames.
 struct OfRun<'a> {
     process: &'a mut Process,
@@ -830,20 +756,4 @@ fn last_words(path: &Path) -> String {
     } else {
         words.join(" / ")
     }
-}
-
-/// Returns the name of the task that runs in a guest, read from the memory of its process; `linux`
-/// is the kernel's executable. The kernel keeps a pointer to the name only with the patch for
-/// costs: `None` without it.
-fn running(linux: &Path, process: &Process) -> Option<String> {
-    use object::{Object, ObjectSymbol};
-    let bytes = fs::read(linux).ok()?;
-    let file = object::File::parse(&*bytes).ok()?;
-    let symbol = file.symbol_by_name("cpu_cost_running")?;
-    // A pointer to the name, since exec changes the name in place.
-    let at = process.memory(symbol.address(), 8).ok()?;
-    let at = u64::from_le_bytes(at.try_into().ok()?);
-    let name = process.memory(at, 16).ok()?;
-    let name = name.split(|b| *b == 0).next()?;
-    (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
 }

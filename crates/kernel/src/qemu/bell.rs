@@ -33,18 +33,16 @@ const FEATURES: u64 = 1 << 30 | 1 << 32;
 /// "Never" as the time of the next turn.
 const NEVER: u64 = u64::MAX;
 
-/// Offsets in `struct lm_box`.
-mod at {
-    pub const ENDED: u64 = 36;
-    pub const AGAIN: u64 = 40;
-    pub const SECTORS: u64 = 48;
-    pub const DEPTH: u64 = 56;
-    pub const MOST: u64 = 60;
-    pub const FLAGS: u64 = 64;
-    pub const INDEX: u64 = 68;
-    pub const DONE: u64 = 72;
-    pub const SEGMENT: u64 = DONE + 8 * super::MOST_ENDED as u64;
-}
+// Offsets in `struct lm_box`.
+const AT_ENDED: u64 = 36;
+const AT_AGAIN: u64 = 40;
+const AT_SECTORS: u64 = 48;
+const AT_DEPTH: u64 = 56;
+const AT_MOST: u64 = 60;
+const AT_FLAGS: u64 = 64;
+const AT_INDEX: u64 = 68;
+const AT_DONE: u64 = 72;
+const AT_SEGMENT: u64 = AT_DONE + 8 * MOST_ENDED as u64;
 
 /// The purpose of a device.
 pub enum Device {
@@ -54,7 +52,7 @@ pub enum Device {
     Disk(Box<Disk>, u32),
 }
 
-/// What a message was about.
+/// The outcome of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Rung {
     /// A step of the device's setup.
@@ -215,7 +213,7 @@ impl Bell {
 
     /// Reads the fields that the driver writes.
     fn question(&self, memory: &GuestMemoryMmap) -> io::Result<Question> {
-        let mut bytes = [0; at::ENDED as usize];
+        let mut bytes = [0; AT_ENDED as usize];
         memory
             .read_slice(&mut bytes, self.field(0))
             .map_err(broken)?;
@@ -251,12 +249,12 @@ impl Bell {
                 *index,
             ),
         };
-        self.put(memory, at::SECTORS, sectors)?;
-        self.put(memory, at::DEPTH, depth)?;
-        self.put(memory, at::MOST, most)?;
-        self.put(memory, at::FLAGS, flags)?;
-        self.put(memory, at::INDEX, index)?;
-        self.put(memory, at::AGAIN, NEVER)
+        self.put(memory, AT_SECTORS, sectors)?;
+        self.put(memory, AT_DEPTH, depth)?;
+        self.put(memory, AT_MOST, most)?;
+        self.put(memory, AT_FLAGS, flags)?;
+        self.put(memory, AT_INDEX, index)?;
+        self.put(memory, AT_AGAIN, NEVER)
     }
 
     /// Returns the pieces of memory that a question names, without the empty ones.
@@ -270,7 +268,7 @@ impl Bell {
         }
         let mut bytes = vec![0; question.segments as usize * 16];
         memory
-            .read_slice(&mut bytes, self.field(at::SEGMENT))
+            .read_slice(&mut bytes, self.field(AT_SEGMENT))
             .map_err(broken)?;
         let pieces = bytes.chunks_exact(16).map(|piece| {
             let at = u64::from_le_bytes(piece[..8].try_into().expect("8 bytes"));
@@ -313,10 +311,10 @@ impl Bell {
         };
         for (i, (tag, failed)) in self.ended.iter().enumerate() {
             let pair = [*tag, u32::from(*failed)];
-            self.put(memory, at::DONE + 8 * i as u64, pair)?;
+            self.put(memory, AT_DONE + 8 * i as u64, pair)?;
         }
-        self.put(memory, at::ENDED, self.ended.len() as u32)?;
-        self.put(memory, at::AGAIN, next)
+        self.put(memory, AT_ENDED, self.ended.len() as u32)?;
+        self.put(memory, AT_AGAIN, next)
     }
 }
 

@@ -4,7 +4,8 @@
 //! QEMU interprets an x86-64 machine (TCG; no KVM, no root). Its virtual time is a count of
 //! executed instructions ([`clock`]), and its disks are asked for their answers by the guest itself
 //! ([`bell`]): a store to one byte of a device's config space stops virtual time until this program
-//! has dealt with the device's mailbox. So nothing reaches a guest at a time that it did not choose.
+//! has dealt with the device's mailbox. So nothing reaches a guest at a time that the guest did not
+//! choose.
 
 pub mod bell;
 pub mod clock;
@@ -19,7 +20,7 @@ use self::machine::Layout;
 use self::program::Program;
 use self::start::Start;
 use crate::build::BuildError;
-use crate::run::{ERRORS, Launch};
+use crate::launch::{ERRORS, Launch};
 use ::guest::wire::Assignment;
 use sim::spec::{FsKind, Machine, RunSpec};
 use std::fs;
