@@ -51,12 +51,12 @@ impl Timing {
     /// The names in experiment files.
     pub const NAMES: [&'static str; 2] = ["recorded", "fast"];
 
-    /// Returns its name, one of [`Self::NAMES`].
+    /// Returns the timing's name, one of [`Self::NAMES`].
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
-    /// Parses one of [`Self::NAMES`].
+    /// Parses one of [`Self::NAMES`]; `None` for other text.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "recorded" => Some(Self::Recorded),
@@ -83,12 +83,15 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Makes the replay of a trace from its survey.
+    /// Makes the replay of a trace from its survey: assigns each process that has records to a
+    /// lane. A process takes the first lane whose last record lies before its own first one, else a
+    /// new lane, and beyond [`MOST_LANES`] shares one.
     pub fn new(path: PathBuf, options: Options, timing: Timing, survey: Survey) -> Self {
         let mut order: Vec<usize> = (0..survey.processes.len()).collect();
         order.retain(|&p| survey.processes[p].records > 0);
         order.sort_by_key(|&p| survey.processes[p].first);
         let mut lanes = vec![0; survey.processes.len()];
+        // `busy`: the index of the last record of each lane so far.
         // The last record of each lane so far.
         let mut busy: Vec<u64> = Vec::new();
         for p in order {
@@ -115,7 +118,7 @@ impl Replay {
         }
     }
 
-    /// Surveys a trace and makes its replay.
+    /// Surveys the trace in the file `path` and makes its replay.
     ///
     /// # Errors
     /// The trace can't be read.
@@ -129,7 +132,8 @@ impl Replay {
         self.count
     }
 
-    /// Returns notes for readers of the results, one sentence each.
+    /// Returns notes for readers of the results, one sentence each: how object numbers are read,
+    /// records that are skipped or not replayed, and processes that share lanes.
     pub(crate) fn notes(&self) -> Vec<String> {
         let s = &self.survey;
         let mut notes = Vec::new();
@@ -165,7 +169,7 @@ impl Replay {
     }
 }
 
-/// Returns the path of a file of the trace in the tested filesystem.
+/// Returns the path, in the tested filesystem, of the trace's file with this number.
 pub(crate) fn path_of(file: u32) -> String {
     format!("trace/{file}")
 }
@@ -186,7 +190,8 @@ enum Taken {
 }
 
 impl Feed {
-    /// Opens a trace at its start.
+    /// Opens the trace at its start, with an empty queue for each lane. An error of opening is
+    /// reported by the first lane that takes records.
     pub(crate) fn new(replay: &Replay) -> Self {
         Self {
             reader: Some(Reader::open(&replay.path, &replay.options)),
@@ -196,7 +201,10 @@ impl Feed {
         }
     }
 
-    /// Takes the next records of a lane.
+    /// Takes the next records of a lane into `out`, at most [`TAKE`]. Reads the trace on for that,
+    /// and puts the records of other lanes into their queues. `TooFarAhead`: the queue of some lane
+    /// is full, so the lane has to wait until that one catches up; `Ended`: the lane has no more
+    /// records.
     fn take(
         &mut self,
         replay: &Replay,
@@ -209,6 +217,7 @@ impl Feed {
             if self.queues.iter().any(|q| q.len() > MOST_AHEAD) {
                 return Ok(Taken::TooFarAhead);
             }
+            // False at the end of the trace.
             let more = match &mut self.reader {
                 None => return Ok(Taken::Ended),
                 Some(Ok(reader)) => reader.next_batch(&mut self.batch),
@@ -223,6 +232,7 @@ impl Feed {
                 }
             }
             for record in self.batch.drain(..) {
+                // The lane of the record's process.
                 let to = replay.lanes.get(record.process as usize).copied();
                 let to = to.unwrap_or(0) as usize;
                 if !self.closed[to] {
@@ -235,6 +245,8 @@ impl Feed {
         Ok(Taken::Some)
     }
 
+    /// Closes a lane that ends: its waiting and further records are dropped, so that they do not
+    /// hold up other lanes.
     fn close(&mut self, lane: u32) {
         self.closed[lane as usize] = true;
         self.queues[lane as usize].clear();
@@ -250,7 +262,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Makes a lane of a trace.
+    /// Makes lane number `lane` of a trace.
     pub(crate) fn new(replay: &Arc<Replay>, lane: u32) -> Self {
         let replay = Arc::clone(replay);
         Self { replay, lane }
@@ -260,6 +272,8 @@ impl Lane {
 impl Task for Lane {
     const NAME: &'static str = "replay";
 
+    /// Replays the lane's records until there are no more, then closes its files, also after a
+    /// failure. Calls are measured in the session, so the report is empty.
     async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
         let feed: &Mutex<Feed> = session.shared(0);
         let mut player = Player {
@@ -282,11 +296,14 @@ impl Task for Lane {
 impl Program for Lane {
     const METRICS: &'static [Metric] = CALLS;
 
+    /// Returns the trace's duration in nanoseconds if requests are issued at their recorded times;
+    /// `None` if they are issued as fast as possible.
     fn recorded_ns(&self) -> Option<u64> {
         let recorded = self.replay.timing == Timing::Recorded;
         recorded.then_some(self.replay.survey.span_ns)
     }
 
+    /// Adds the trace's reader, which all lanes share, and announces that calls are measured.
     fn prepare(&self, session: &mut Session) {
         session.share(0, || Mutex::new(Feed::new(&self.replay)));
         session.expect_calls();
@@ -313,6 +330,8 @@ struct Player<'a, H: Host> {
 }
 
 impl<H: Host> Player<'_, H> {
+    /// Replays the records of a lane in order, until it has no more. When the lane turns to its
+    /// next process, the files of the previous one are closed, as at its exit.
     async fn play(&mut self, feed: &Mutex<Feed>, lane: u32) -> HostResult<()> {
         let mut records = Vec::with_capacity(TAKE);
         loop {
@@ -341,7 +360,9 @@ impl<H: Host> Player<'_, H> {
         }
     }
 
-    /// Waits for the recorded time, or think time, before this record.
+    /// Waits before a record is performed. After a system call with a known end, the wait is the
+    /// recorded think time between that end and this call; otherwise it lasts until the recorded
+    /// time. Up to 50 µs are spent computing, more sleeping.
     async fn wait_for(&mut self, record: &Record) {
         if self.replay.timing == Timing::Fast {
             return;
@@ -365,6 +386,9 @@ impl<H: Host> Player<'_, H> {
         }
     }
 
+    /// Performs a record's operation on the tested filesystem, and measures reads, writes and
+    /// syncs. A file may be open several times in the trace, but has one descriptor here, which the
+    /// last close gives back.
     async fn perform(&mut self, r: &Record) -> HostResult<()> {
         match r.op {
             Op::Open | Op::Create | Op::CreateEmpty => {
@@ -425,7 +449,8 @@ impl<H: Host> Player<'_, H> {
         Ok(())
     }
 
-    /// Returns the descriptor of a file; a file that was open before the recording is opened now.
+    /// Returns the descriptor of the trace's file with number `file`; a file that was open before
+    /// the recording is opened now.
     async fn fd(&mut self, file: u32) -> HostResult<Fd> {
         if let Some(open) = self.open.get(&file) {
             return Ok(open.fd);
@@ -435,6 +460,7 @@ impl<H: Host> Player<'_, H> {
         Ok(fd)
     }
 
+    /// Opens the trace's file with number `file` for reading and writing; `truncate` empties it.
     async fn open_file(&self, file: u32, truncate: bool) -> HostResult<Fd> {
         let flags = OpenFlags {
             read: true,
@@ -448,6 +474,7 @@ impl<H: Host> Player<'_, H> {
         self.host.open(&path_of(file), flags).await
     }
 
+    /// Closes all files that the lane has open.
     async fn close_all(&mut self) -> HostResult<()> {
         for open in std::mem::take(&mut self.open).into_values() {
             self.host.close(open.fd).await?;

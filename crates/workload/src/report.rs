@@ -10,7 +10,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds the report of another process: metrics of one name are summed.
+    /// Adds the report of another process: values of metrics with the same name are summed, others
+    /// are appended.
     pub(crate) fn add(&mut self, other: Self) {
         for metric in other.metrics {
             match self.metrics.iter_mut().find(|(name, ..)| *name == metric.0) {
@@ -46,8 +47,8 @@ pub fn without_instance(name: &str) -> Option<&str> {
     (number && !program.is_empty()).then_some(figure)
 }
 
-/// Returns true if figures of a unit are amounts, which can be summed over instances. Times, rates
-/// and shares can't.
+/// Returns true if figures of this unit are amounts, such as bytes or calls, which can be summed
+/// over instances. Times, rates and shares can't.
 fn adds_up(unit: &str) -> bool {
     const NO_AMOUNTS: [&str; 7] = ["s", "ms", "us", "ns", "%", "share", "1"];
     !NO_AMOUNTS.contains(&unit) && !unit.ends_with("/s")

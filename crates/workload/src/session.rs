@@ -30,8 +30,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Session {
-    /// Adds a state for processes to share, unless there is one of this type and number already.
-    /// Returns true if it was added.
+    /// Adds a state for processes to share, which `make` makes, unless there is one of this type
+    /// and number already. Returns true if it was added. The number tells states of one type apart.
     pub fn share<S: Any + Send + Sync>(&mut self, number: usize, make: impl FnOnce() -> S) -> bool {
         let key = (TypeId::of::<S>(), number);
         let new = !self.states.contains_key(&key);
@@ -41,7 +41,7 @@ impl Session {
         new
     }
 
-    /// Returns the state of a type and number.
+    /// Returns the shared state of type `S` with this number.
     ///
     /// # Panics
     /// If none was added when the run began.
@@ -75,7 +75,8 @@ impl Session {
     }
 
     /// Returns the combined measurements of all programs in a run that ended at `now`, in
-    /// nanoseconds since its start; `None` if no program measures its calls or responds to events.
+    /// nanoseconds since its start: measured calls, and responses to events. `None` if no program
+    /// measures its calls or responds to events.
     pub fn report(&self, now: u64) -> Option<Report> {
         let calls = self.calls.then(|| lock(&self.measure).report());
         let responses = lock(&self.responses).report(now);

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// Runs a future that is always ready.
+/// Runs a future that is always ready and returns its value.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -53,6 +53,7 @@ pub(crate) struct MemoryHost {
 }
 
 impl MemoryHost {
+    /// Makes a file with these contents, or replaces it.
     pub(crate) fn put(&self, path: &str, contents: &[u8]) {
         self.files
             .borrow_mut()
@@ -63,6 +64,7 @@ impl MemoryHost {
         self.files.borrow().contains_key(path)
     }
 
+    /// Returns a file's contents.
     pub(crate) fn contents(&self, path: &str) -> Vec<u8> {
         self.files.borrow()[path].clone()
     }
@@ -77,7 +79,7 @@ impl MemoryHost {
         self.open.borrow().iter().flatten().count()
     }
 
-    /// Returns how many calls begin with `prefix`.
+    /// Returns how many recorded calls begin with `prefix`.
     pub(crate) fn count(&self, prefix: &str) -> usize {
         self.calls
             .borrow()
@@ -86,17 +88,20 @@ impl MemoryHost {
             .count()
     }
 
+    /// Records a call, which takes 10 ns of the host's clock.
     fn note(&self, call: String) {
         self.clock.set(self.clock.get() + 10);
         self.calls.borrow_mut().push(call);
     }
 
+    /// Returns a copy of an open file's state.
     fn file(&self, fd: Fd) -> OpenFile {
         self.open.borrow()[fd.0 as usize]
             .clone()
             .expect("an open file")
     }
 
+    /// Sets the position of an open file, in bytes.
     fn set_pos(&self, fd: Fd, pos: u64) {
         self.open.borrow_mut()[fd.0 as usize]
             .as_mut()
@@ -105,7 +110,7 @@ impl MemoryHost {
     }
 }
 
-/// Returns `len`, cut to `limit` unless that is 0.
+/// Returns `len`, cut to `limit` unless that is 0, which means no limit.
 fn cut(len: u64, limit: u64) -> u64 {
     if limit == 0 { len } else { len.min(limit) }
 }
@@ -114,6 +119,7 @@ impl Host for MemoryHost {
     type Buf = Vec<u8>;
     type Dir = String;
 
+    /// Makes a buffer of `len` zero bytes and counts it.
     fn buffer(&self, len: u64) -> Vec<u8> {
         self.buffers.set(self.buffers.get() + 1);
         vec![0; len as usize]
@@ -123,6 +129,7 @@ impl Host for MemoryHost {
         self.clock.get()
     }
 
+    /// Opens a file, which is made or emptied as the flags say. Paths below `/dev/` always exist.
     async fn open(&self, path: &str, flags: OpenFlags) -> HostResult<Fd> {
         let f = flags;
         let names = [
@@ -161,12 +168,15 @@ impl Host for MemoryHost {
         Ok(Fd(open.len() as u32 - 1))
     }
 
+    /// Closes a file.
     async fn close(&self, fd: Fd) -> HostResult<()> {
         self.note(format!("close {}", self.file(fd).path));
         self.open.borrow_mut()[fd.0 as usize] = None;
         Ok(())
     }
 
+    /// Reads at the file's position and moves it. `/dev/null` is empty, `/dev/zero` has only
+    /// zeroes; reads from `bad_from` on fail.
     async fn read(&self, fd: Fd, buf: &mut Vec<u8>, len: u64) -> HostResult<u64> {
         assert!(len <= buf.len() as u64);
         let file = self.file(fd);
@@ -194,6 +204,8 @@ impl Host for MemoryHost {
         Ok(n)
     }
 
+    /// Writes at the file's position, or at the end of the file with `append`, and moves the
+    /// position. Longer writes than `longest_write`, or beyond `space`, are cut.
     async fn write(&self, fd: Fd, buf: &Vec<u8>, len: u64) -> HostResult<u64> {
         assert!(len <= buf.len() as u64);
         let file = self.file(fd);
@@ -225,6 +237,7 @@ impl Host for MemoryHost {
         Ok(n)
     }
 
+    /// Copies `len` bytes between two buffers.
     async fn copy(
         &self,
         from: &Vec<u8>,
@@ -238,12 +251,14 @@ impl Host for MemoryHost {
         Ok(())
     }
 
+    /// Sets the file's position and returns it.
     async fn seek(&self, fd: Fd, pos: u64) -> HostResult<u64> {
         self.note(format!("seek {} {pos}", self.file(fd).path));
         self.set_pos(fd, pos);
         Ok(pos)
     }
 
+    /// Records the advice and ignores it.
     async fn fadvise(&self, fd: Fd, advice: Advice) -> HostResult<()> {
         self.note(format!("fadvise {} {advice:?}", self.file(fd).path));
         Ok(())
@@ -253,6 +268,7 @@ impl Host for MemoryHost {
         Ok(self.files.borrow()[&self.file(fd).path].len() as u64)
     }
 
+    /// Cuts or extends a file to `len` bytes with zeroes; files below `/dev/` refuse it.
     async fn truncate(&self, fd: Fd, len: u64) -> HostResult<()> {
         let path = self.file(fd).path;
         self.note(format!("truncate {path} {len}"));
@@ -267,6 +283,7 @@ impl Host for MemoryHost {
         Ok(())
     }
 
+    /// Records an fsync or fdatasync, which has nothing to do.
     async fn sync(&self, fd: Fd, data_only: bool) -> HostResult<()> {
         let call = if data_only { "fdatasync" } else { "fsync" };
         self.note(format!("{call} {}", self.file(fd).path));
@@ -278,6 +295,7 @@ impl Host for MemoryHost {
         Ok(())
     }
 
+    /// Makes a directory; an error if it exists.
     async fn mkdir(&self, path: &str) -> HostResult<()> {
         self.note(format!("mkdir {path}"));
         if self.dirs.borrow_mut().insert(path.to_owned()) {
@@ -299,6 +317,7 @@ impl Host for MemoryHost {
         children.iter().map(run).collect()
     }
 
+    /// Removes a file; an error if it does not exist.
     async fn unlink(&self, path: &str) -> HostResult<()> {
         self.note(format!("unlink {path}"));
         match self.files.borrow_mut().remove(path) {
@@ -311,6 +330,7 @@ impl Host for MemoryHost {
         path.to_owned()
     }
 
+    /// Makes a directory unless it exists; returns true if it was made.
     async fn mkdir_kept(&self, dir: &String) -> HostResult<bool> {
         match self.mkdir(dir).await {
             Err(HostError::Exists(_)) => Ok(false),
@@ -326,6 +346,7 @@ impl Host for MemoryHost {
         self.unlink(&joined(dir, name)).await
     }
 
+    /// Records a mapping and returns its number. The mapping has a length but no contents.
     async fn map(&self, what: Map, len: u64, _: Advice) -> HostResult<MapId> {
         self.note(format!("map {what:?} {len}"));
         let mut maps = self.maps.borrow_mut();
@@ -343,6 +364,7 @@ impl Host for MemoryHost {
         Ok(())
     }
 
+    /// Removes a mapping; an error if it was removed before.
     async fn unmap(&self, map: MapId) -> HostResult<()> {
         self.note(format!("unmap {}", map.0));
         let gone = self.maps.borrow_mut()[map.0 as usize].take();

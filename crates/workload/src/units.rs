@@ -20,7 +20,8 @@ pub fn whole(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| digits)
 }
 
-/// Parses a whole number with one of the suffixes.
+/// Parses a whole number with one of the suffixes, and returns it times the suffix's factor; `None`
+/// for other text and for results beyond 64 bits.
 pub fn scaled(text: &str, suffixes: Suffixes) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, suffix) = text.split_at(digits);
@@ -29,7 +30,8 @@ pub fn scaled(text: &str, suffixes: Suffixes) -> Option<u64> {
 }
 
 /// Parses a decimal number as a multiple of 10^-`places`: `1.5` with three places is 1500. At most
-/// `places` digits may follow the point, and nine precede it; one side may be empty.
+/// `places` digits may follow the point, and nine precede it; one side may be empty. `None` for
+/// other text.
 pub fn decimal(text: &str, places: usize) -> Option<u64> {
     let (before, behind) = text.split_once('.').unwrap_or((text, ""));
     let digits = |s: &str, most: usize| s.len() <= most && s.bytes().all(|b| b.is_ascii_digit());

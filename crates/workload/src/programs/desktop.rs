@@ -89,6 +89,8 @@ pub struct Desktop {
 }
 
 impl Default for Desktop {
+    /// Returns the options that `desktop` has when its command line gives none: a working set of
+    /// 100 MiB, an event every 20 ms, and events until the script ends.
     fn default() -> Self {
         Self {
             working_set: 100 << 20,
@@ -109,7 +111,11 @@ impl Default for Desktop {
 impl Task for Desktop {
     const NAME: &'static str = "desktop";
 
+    /// Runs the interactive task: touches all of its memory once, then responds to an event every
+    /// `interval_ns` until `runtime_ns` have passed. Response times go to `session`, so the
+    /// returned report is empty.
     async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
+        // Events that arrive before this time are responded to but not measured (`-s`).
         let settled = host.now() + self.settle_ns;
         let read = OpenFlags {
             read: true,
@@ -142,6 +148,7 @@ impl Task for Desktop {
             late: self.late_ns,
         };
         let client = session.expect_responses();
+        // The second of the run in which new pages were touched last.
         let mut second = None;
         while events.end.is_none_or(|end| events.first < end) {
             let measured = Some(events).filter(|e| e.first >= settled);
@@ -150,6 +157,7 @@ impl Task for Desktop {
             if now < events.first {
                 host.sleep(events.first - now).await;
             }
+            // The response answers all events that have arrived by now.
             let answered = events.until(host.now().max(events.first));
             let current = (events.first - began) / SECOND;
             if second.replace(current) != Some(current) {
@@ -160,6 +168,8 @@ impl Task for Desktop {
                 memory.touch(host, page).await?;
             }
             host.compute(self.compute_ns).await;
+            // Nanoseconds of unmeasured time left, and how many of the answered events fall into
+            // it.
             let before = settled.saturating_sub(events.first);
             let skipped = before.div_ceil(events.interval).min(answered);
             events.first += skipped * events.interval;
@@ -208,6 +218,8 @@ impl Program for Desktop {
         ],
     });
 
+    /// Parses the options into a `Desktop`: sizes become bytes in whole pages, times nanoseconds.
+    /// Options that are not given keep their defaults.
     fn parse(_: &shell::Word, operands: &[shell::Word]) -> Result<Self, CommandError> {
         let mut d = Self::default();
         for value in OPTIONS.read(operands) {
@@ -243,7 +255,8 @@ impl Program for Desktop {
 }
 
 impl Desktop {
-    /// Returns the mapped file.
+    /// Returns the file that `desktop` maps as its program text and data. The file must exist
+    /// before the run.
     fn existing_file(&self) -> ExistingFile {
         ExistingFile {
             path: TEXT.to_owned(),
@@ -262,8 +275,8 @@ struct Memory {
 }
 
 impl Memory {
-    /// Stores to a page of the working set, or loads from a page of the file, which is numbered
-    /// after it.
+    /// Touches one page of the task's memory. `page` counts from 0 over both mappings: the working
+    /// set comes first and is stored to, the mapped file follows and is loaded from.
     async fn touch<H: Host>(&self, host: &H, page: u64) -> HostResult<()> {
         let (map, page, store) = if page < self.own_pages {
             (self.own, page, Some(1))
@@ -286,6 +299,8 @@ struct Fresh {
 }
 
 impl Fresh {
+    /// Makes the state before the first new page: nothing is mapped yet. A mapping will have an
+    /// eighth of the working set, but at least the pages of one second (`-f`).
     fn new(d: &Desktop) -> Self {
         Self {
             map: None,
@@ -294,7 +309,8 @@ impl Fresh {
         }
     }
 
-    /// Stores to the next `n` pages.
+    /// Stores to the next `n` pages that were never touched. If fewer than `n` are left in the
+    /// mapping, unmaps it and maps a new one, like a window that closes and one that opens.
     async fn touch<H: Host>(&mut self, host: &H, n: u64) -> HostResult<()> {
         if n == 0 {
             return Ok(());
@@ -318,6 +334,7 @@ impl Fresh {
         Ok(())
     }
 
+    /// Unmaps the current mapping, if there is one, and frees its pages.
     async fn let_go<H: Host>(&mut self, host: &H) -> HostResult<()> {
         self.used = 0;
         match self.map.take() {

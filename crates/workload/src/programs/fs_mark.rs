@@ -75,6 +75,7 @@ pub enum Placement {
 }
 
 impl Placement {
+    /// Returns the number of sub-directories; 0 if files lie in the process's own directory.
     fn subdirs(self) -> u64 {
         match self {
             Self::Flat => 0,
@@ -109,7 +110,8 @@ pub enum Afterwards {
 }
 
 impl SyncMethod {
-    /// Returns the method with a number of `-S`.
+    /// Returns the calls of fsync and sync that fs_mark's option `-S n` selects; `None` if `n` is
+    /// above 6.
     pub fn numbered(n: u64) -> Option<Self> {
         use Afterwards::{First, InOrder, None as Not, Reverse};
         let (before_close, sync, afterwards) = match n {
@@ -218,6 +220,9 @@ struct Given {
 }
 
 impl Given {
+    /// Makes the original's defaults: 1000 files of 50 KiB in writes of 16 KiB, one process, one
+    /// iteration. `name` is the program's word in the line; errors about options that were not
+    /// given point at its place.
     fn new(name: &Word) -> Self {
         Self {
             job: Job {
@@ -240,7 +245,11 @@ impl Given {
         }
     }
 
-    /// Applies an option.
+    /// Applies one option of the command line, and keeps the place of those that `finish` checks
+    /// together. `-l` and `-v` change nothing.
+    ///
+    /// # Errors
+    /// The value is no number, out of range, or not a usable directory.
     fn set(&mut self, value: OptionValue<'_>) -> Result<(), CommandError> {
         let job = &mut self.job;
         match value.option {
@@ -287,7 +296,12 @@ impl Given {
         Ok(())
     }
 
-    /// Completes the program, if the options are consistent.
+    /// Checks the options against each other and makes the program of them. `name` is the program's
+    /// word in the line.
+    ///
+    /// # Errors
+    /// `-d` is missing, `-N` stands without `-D`, names have more random characters than
+    /// characters, processes do not divide evenly among the directories, or the files are too many.
     fn finish(self, name: &Word) -> Result<FsMark, CommandError> {
         let mut job = self.job;
         let dirs = job.dirs.len() as u64;
@@ -350,6 +364,8 @@ impl Given {
 impl Task for FsMark {
     const NAME: &'static str = "fs_mark";
 
+    /// Runs all iterations one after the other. In each, forks the processes, waits until all have
+    /// ended, and reads their logs. Returns the figures over the iterations.
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let mut iterations = Vec::new();
         for _ in 0..self.iterations {
@@ -370,6 +386,7 @@ impl Task for FsMark {
 impl Program for FsMark {
     const USAGE: &'static str = USAGE;
 
+    /// Parses the command line of fs_mark.
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         let mut given = Given::new(name);
         // As in the original, all options are looked up before their values are parsed.
@@ -390,6 +407,8 @@ impl Program for FsMark {
 }
 
 impl FsMark {
+    /// Reduces the iterations to fs_mark's figures: the number of iterations, files and bytes
+    /// written, then minimum, mean, standard deviation and maximum of *Files/s* and *App Overhead*.
     fn report(&self, iterations: &[Iteration]) -> Report {
         let files: u64 = iterations.iter().map(|i| i.files).sum();
         let mut metrics = vec![
@@ -442,7 +461,8 @@ struct ProcessRun {
 }
 
 impl ProcessRun {
-    /// Returns the line that a process writes to its log.
+    /// Returns the measurements as a report, by which a forked process hands them to its parent
+    /// ([`Self::read`] reads it).
     fn log(self) -> Report {
         Report {
             metrics: vec![
@@ -453,6 +473,8 @@ impl ProcessRun {
         }
     }
 
+    /// Reads the measurements of a process from the report that [`Self::log`] made; a missing
+    /// figure counts as 0.
     fn read(log: &Report) -> Self {
         let get = |name: &str| {
             let metric = log.metrics.iter().find(|(n, ..)| n == name);
@@ -475,6 +497,9 @@ struct Iteration {
 }
 
 impl Iteration {
+    /// Combines the runs of an iteration's processes: *Files/s* is the sum of each process's files
+    /// over its own loop time, *App Overhead* the summed loop time outside of system calls, in
+    /// microseconds.
     fn of(runs: &[ProcessRun]) -> Self {
         let rate = |r: &ProcessRun| r.files as f64 / (r.loop_us.max(1) as f64 / 1e6);
         Self {
@@ -495,7 +520,8 @@ struct Calls<'a, H: Host> {
 }
 
 impl<H: Host> Calls<'_, H> {
-    /// Adds the time since `began` as time inside a call.
+    /// Adds the time since `began` as time inside a call. `began` is the host's clock in
+    /// microseconds before the call.
     fn ended(&mut self, began: u64) {
         self.us += self.host.gettimeofday().saturating_sub(began);
     }
@@ -526,7 +552,8 @@ struct Names {
 }
 
 impl Names {
-    /// Returns the state at the start of a process, at `us` microseconds.
+    /// Returns the state at the start of a process. `us` is the clock in microseconds: its seconds
+    /// select the first sub-directory, its fraction seeds the random names.
     fn new(us: u64, placement: Placement) -> Self {
         let subdir = match placement.subdirs() {
             0 => 0,
@@ -542,8 +569,9 @@ impl Names {
         }
     }
 
-    /// Makes up the sub-directory and the name of the next file, at `us` microseconds; without a
-    /// sub-directory the file lies in the process's own directory.
+    /// Makes up the place of the next file, at `us` microseconds of the clock. Returns the number
+    /// of its sub-directory (`None`: the file lies in the process's own directory) and its name:
+    /// the clock's seconds in hexadecimal padded with `~`, then random characters.
     fn next(&mut self, us: u64, job: &Job) -> (Option<u64>, &str) {
         let seconds = us / 1_000_000;
         let since = *self.since.get_or_insert(seconds);
@@ -600,6 +628,8 @@ struct Target<H: Host> {
 }
 
 impl<H: Host> Target<H> {
+    /// Makes the target for files in sub-directory `sub` of `dir`; `None`: in `dir` itself. `kept`
+    /// is the host's handle for the path, so that the path is not looked up for every file.
     fn new(host: &H, dir: &str, sub: Option<u64>) -> Self {
         let path = match sub {
             None => format!("{dir}/"),
@@ -619,6 +649,8 @@ struct Made<H: Host> {
 }
 
 impl<H: Host> Made<H> {
+    /// Makes an empty list. Names are cut out of one string by their length, which is the same for
+    /// all (`-p`).
     fn new(job: &Job) -> Self {
         Self {
             dirs: Vec::new(),
@@ -632,7 +664,8 @@ impl<H: Host> Made<H> {
         self.names.len() / self.name_len
     }
 
-    /// Adds a file, in the directory of the previous one or in another.
+    /// Adds a file. `another` is its directory if that differs from the previous file's; `None`:
+    /// the same directory.
     fn add(&mut self, another: Option<&H::Dir>, name: &str) {
         if let Some(dir) = another {
             self.dirs.push((self.len(), dir.clone()));
@@ -640,7 +673,8 @@ impl<H: Host> Made<H> {
         self.names.push_str(name);
     }
 
-    /// Returns the directory and the name of a file.
+    /// Returns the directory and the name of the `nth` file, counted from 0 in the order of their
+    /// making.
     fn get(&self, nth: usize) -> (&H::Dir, &str) {
         let at = self.dirs.partition_point(|(first, _)| *first <= nth) - 1;
         let name = &self.names[nth * self.name_len..][..self.name_len];
@@ -652,15 +686,19 @@ impl<H: Host> Made<H> {
 impl Task for Child {
     const NAME: &'static str = FsMark::NAME;
 
+    /// Runs one process of an iteration: makes its files and syncs them as `-S` says, timing each
+    /// call, then removes them unless they are kept. Returns the line of its log: files, loop time
+    /// and time inside calls.
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let job = &*self.job;
         let dir = &job.dirs[(self.nth % job.dirs.len() as u64) as usize];
         let buf = host.buffer(job.write);
         let mut names = Names::new(host.gettimeofday(), job.placement);
-        // Both may exist.
+        // The directory, and the sub-directories below, may exist already.
         host.mkdir_kept(&host.dir(dir)).await?;
 
         let mut calls = Calls { host, us: 0 };
+        // True if files are accessed again, to be synced afterwards or removed.
         let comes_back = !job.keep || job.sync.afterwards != Afterwards::None;
         let mut made = Made::<H>::new(job);
         let mut target: Option<Target<H>> = None;

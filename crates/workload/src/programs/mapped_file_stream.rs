@@ -46,6 +46,9 @@ pub struct Stream {
 impl Task for MappedFileStream {
     const NAME: &'static str = "mapped-file-stream";
 
+    /// Runs the program: one process streams itself, several are forked. Returns the sums of their
+    /// figures, but measures time and system-wide counters once for all, and takes the maximum of
+    /// the longest allocations.
     async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
         let stream = |nth| Stream {
             nth,
@@ -55,6 +58,7 @@ impl Task for MappedFileStream {
             return stream(0).run(host, session).await;
         }
         let children = (0..self.processes).map(stream);
+        // The clock in nanoseconds, and the counters of the system.
         let began = (host.now(), host.usage()?);
         let mut all = Report::default();
         let mut longest = 0.0_f64;
@@ -125,6 +129,8 @@ impl Program for MappedFileStream {
         .beside_watermarks(),
     ];
 
+    /// Parses the two operands: the number of processes, and the bytes of each one's file, rounded
+    /// up to whole pages.
     fn parse(name: &shell::Word, operands: &[shell::Word]) -> Result<Self, CommandError> {
         let [processes, bytes] = operands else {
             let at = operands.get(2).unwrap_or(name);
@@ -144,6 +150,7 @@ impl Program for MappedFileStream {
         })
     }
 
+    /// Returns the number of forked processes: a single stream runs in the program itself.
     fn children(&self) -> u64 {
         if self.processes > 1 {
             self.processes
@@ -156,6 +163,7 @@ impl Program for MappedFileStream {
         self.processes
     }
 
+    /// Returns the program with files of `factor` times the bytes, rounded to whole pages.
     fn with_bursts(&self, factor: f64) -> Option<Self> {
         Some(Self {
             bytes: scaled(self.bytes, factor, PAGE),
@@ -170,6 +178,9 @@ const MS: f64 = 1e6;
 impl Task for Stream {
     const NAME: &'static str = MappedFileStream::NAME;
 
+    /// Runs one process: makes and unlinks a sparse file, maps it, and loads from every page in
+    /// order, so that each load allocates one page of page cache. Returns its times in ms, the
+    /// events of the system meanwhile, and its longest allocation in microseconds.
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         // Like time(1), measured over the whole program.
         let before = host.usage()?;

@@ -80,6 +80,8 @@ const OPTIONS: Syntax = Syntax {
 impl Task for MmapStrm {
     const NAME: &'static str = "mmap-strm";
 
+    /// Runs the stages one after the other: each forks `threads` processes of each of its kinds and
+    /// waits for them. Returns the sum of their reports.
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let mut all = Report::default();
         for kinds in self.stages() {
@@ -96,6 +98,7 @@ impl Task for MmapStrm {
 impl Program for MmapStrm {
     const USAGE: &'static str = USAGE;
 
+    /// Parses the options; those that are not given keep the values of the harness of 2011.
     fn parse(name: &shell::Word, operands: &[shell::Word]) -> Result<Self, CommandError> {
         let mut s = Self {
             threads: 4,
@@ -127,11 +130,14 @@ impl Program for MmapStrm {
         Ok(s)
     }
 
+    /// Returns the number of processes in the larger stage.
     fn children(&self) -> u64 {
         let kinds = self.stages().iter().map(|kinds| kinds.len()).max();
         kinds.unwrap_or(0) as u64 * u64::from(self.threads)
     }
 
+    /// Returns the number of mapped files: one for each process of a stage that has processes of a
+    /// file kind.
     fn files(&self) -> u64 {
         let stages = self.stages();
         let with_file = stages.iter().filter(|kinds| kinds[0] != Kind::Anon);
@@ -140,7 +146,8 @@ impl Program for MmapStrm {
 }
 
 impl MmapStrm {
-    /// Returns the kinds of processes in each stage.
+    /// Returns the kinds of processes in each stage, in the order in which the stages run. A stage
+    /// of size 0 is left out, and so is a kind of stage 2 that has no share of it.
     fn stages(&self) -> Vec<&'static [Kind]> {
         let mut stages: Vec<&[Kind]> = Vec::new();
         if self.stream_tenths > 0 {
@@ -156,13 +163,15 @@ impl MmapStrm {
         stages
     }
 
+    /// Makes the `nth` process of a kind; `nth` selects its file.
     fn worker(&self, kind: Kind, nth: u32) -> Worker {
         let of = self.clone();
         Worker { kind, nth, of }
     }
 }
 
-/// Parses a multiple with at most one decimal, in tenths.
+/// Parses a multiple of the machine's memory with at most one decimal, such as `1.5`, and returns
+/// tenths; `None` if the text is something else or above 1000.
 fn tenths(text: &str) -> Option<u64> {
     let whole = !text.starts_with('.') && !text.ends_with('.');
     units::decimal(text, 1).filter(|n| whole && *n <= 10_000)
@@ -171,6 +180,9 @@ fn tenths(text: &str) -> Option<u64> {
 impl Task for Worker {
     const NAME: &'static str = MmapStrm::NAME;
 
+    /// Runs one process: maps its share of the stage's memory, and stores the number of the pass
+    /// into every page in each pass. Checks that each still holds the number of the pass before (0
+    /// before the first). Returns the number of stores.
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let s = &self.of;
         let memory = match s.memory {
@@ -182,6 +194,7 @@ impl Task for Worker {
             Kind::File => (s.mixed_tenths, s.file_percent, s.file_passes),
             Kind::Anon => (s.mixed_tenths, 100 - s.file_percent, s.anon_passes),
         };
+        // Tenths and percent: together thousandths of the memory.
         let total = u128::from(memory) * u128::from(tenths * percent) / 1000;
         let pages = (total as u64 / PAGE / u64::from(s.threads)).max(1);
         let map = match self.kind {

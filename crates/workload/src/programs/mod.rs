@@ -47,12 +47,14 @@ macro_rules! programs {
         impl Task for Command {
             const NAME: &'static str = "";
 
+            /// Returns the name of the program that this command runs.
             fn name(&self) -> &'static str {
                 match self {
                     $(Self::$variant(program) => program.name(),)+
                 }
             }
 
+            /// Runs the program with its options.
             async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
                 match self {
                     $(Self::$variant(program) => program.run(host, session).await,)+
@@ -63,6 +65,8 @@ macro_rules! programs {
         impl Program for Command {
             const USAGE: &'static str = "PROGRAM …";
 
+            /// Finds the program that `name` names and lets it parse its operands. Programs without
+            /// a usage can't be named in a line.
             fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
                 // Accept `./fs_mark`, the form in which published lines call it from its folder.
                 let plain = name.text.strip_prefix("./").unwrap_or(&name.text);
@@ -88,12 +92,15 @@ macro_rules! programs {
             programs!(ask cpus -> Option<Cpus>: $($variant)+);
             programs!(ask recorded_ns -> Option<u64>: $($variant)+);
 
+            /// Returns the command with bursts of `factor` times the memory; `None` if its program
+            /// makes no bursts.
             fn with_bursts(&self, factor: f64) -> Option<Self> {
                 match self {
                     $(Self::$variant(program) => program.with_bursts(factor).map(Self::$variant),)+
                 }
             }
 
+            /// Adds the program's shared state to the session.
             fn prepare(&self, session: &mut Session) {
                 match self {
                     $(Self::$variant(program) => program.prepare(session),)+

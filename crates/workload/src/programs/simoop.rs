@@ -183,7 +183,10 @@ enum Io {
 impl Task for Simoop {
     const NAME: &'static str = "simoop";
 
+    /// Runs simoop: starts the clock, the workers, the CPU threads and the du threads, waits for
+    /// all of them, and returns the figures of its log.
     async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
+        // Entries into direct reclaim before the start.
         let stalls = host.usage()?.alloc_stalls;
         let log = session.shared::<Logs>(0).begin(host.now(), stalls);
         let mut roles = vec![Role::Clock];
@@ -255,10 +258,13 @@ impl Program for Simoop {
         .harmful(),
     ];
 
+    /// Returns the text that simoop prints at its end; `None` if the run has none of its figures.
     fn summary(figure: Figures<'_>) -> Option<String> {
         summary::summary(figure)
     }
 
+    /// Parses the options and paths; options that are not given keep simoop's defaults. All
+    /// operands are paths of directories.
     fn parse(name: &shell::Word, operands: &[shell::Word]) -> Result<Self, CommandError> {
         let mut s = Self {
             threads: 16,
@@ -318,14 +324,19 @@ impl Program for Simoop {
         Ok(s)
     }
 
+    /// Returns the most threads at a time: the clock, the CPU and du threads, and each worker with
+    /// its I/O threads.
     fn children(&self) -> u64 {
         1 + self.cpu_threads + self.du_threads + self.threads * (1 + self.io_children())
     }
 
+    /// Returns the most temporary files: one for each I/O thread, or two if the previous one is
+    /// removed only after the next one is written.
     fn files(&self) -> u64 {
         self.threads * self.io_threads * if self.keep { 1 } else { 2 }
     }
 
+    /// Returns every path, each followed by the directories below it that hold its files.
     fn existing_directories(&self) -> Vec<String> {
         let of = |path: &String| {
             let all = (0..self.files_of_path.div_ceil(DIRECTORY)).map(|n| directory(path, n));
@@ -336,6 +347,8 @@ impl Program for Simoop {
         self.paths.iter().flat_map(of).collect()
     }
 
+    /// Returns all files that the I/O threads read, `-n` below each path, with their length in
+    /// bytes.
     fn existing_files(&self) -> Vec<ExistingFile> {
         let len = self.file_size * MB;
         let all = 0..self.paths.len() as u64 * self.files_of_path;
@@ -346,6 +359,8 @@ impl Program for Simoop {
         .collect()
     }
 
+    /// Adds the logs that the threads share, once for all simoops of a script, and the gauges that
+    /// read them.
     fn prepare(&self, session: &mut Session) {
         if session.share(0, Logs::default) {
             session.add_gauges(log::gauges);
@@ -363,13 +378,15 @@ impl Simoop {
         }
     }
 
-    /// Returns the path of a file.
+    /// Returns the path of a file. `nth` counts from 0 over the files of all paths.
     fn file(&self, nth: u64) -> String {
         let (path, nth) = (nth / self.files_of_path, nth % self.files_of_path);
         let directory = directory(&self.paths[path as usize], nth / DIRECTORY);
         format!("{directory}/file{:04}", nth % DIRECTORY)
     }
 
+    /// Makes a thread of this simoop with the given role; `log` is the number of simoop's log in
+    /// the session.
     fn thread(&self, role: Role, log: usize) -> Thread {
         let of = self.clone();
         Thread { role, of, log }
@@ -387,6 +404,8 @@ impl Task for Thread {
     const NAME: &'static str = Simoop::NAME;
     const THREAD: bool = true;
 
+    /// Runs the thread in its role until its work or the simoop's run is over. The report is empty:
+    /// threads record their figures in the shared log.
     async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
         match self.role {
             Role::Clock => self.clock(host, session).await?,
@@ -407,15 +426,18 @@ impl Task for Thread {
 }
 
 impl Thread {
-    /// Reads or changes the log of this simoop.
+    /// Calls `f` with the log of this simoop, which stays locked meanwhile, and returns its result.
     fn log<R>(&self, session: &Session, f: impl FnOnce(&mut Log) -> R) -> R {
         session.shared::<Logs>(0).with(self.log, f)
     }
 
+    /// Returns true if the measured run has ended, so that the thread has to stop.
     fn over(&self, session: &Session) -> bool {
         session.shared::<Logs>(0).is_over(self.log)
     }
 
+    /// Returns the path that all temporary files of a worker begin with. Workers are spread over
+    /// the paths and their directories.
     fn own_file(&self, worker: u64) -> String {
         let paths = &self.of.paths;
         let path = &paths[(worker % paths.len() as u64) as usize];
@@ -424,7 +446,9 @@ impl Thread {
         format!("{directory}/tmp.{worker:03}")
     }
 
-    /// Sleeps from one report interval to the next and ends each, then ends warm-up and run.
+    /// Keeps the time of the run: sleeps from one report interval to the next and ends each in the
+    /// log, resets the statistics after the warm-up, and ends the log after the measured run, by
+    /// which all threads stop.
     async fn clock<H: Host>(&self, host: &H, session: &Session) -> HostResult<()> {
         let mut at = host.now();
         for (seconds, warm_up) in [(self.of.warm_up, true), (self.of.runtime, false)] {
@@ -444,6 +468,8 @@ impl Thread {
         Ok(())
     }
 
+    /// Runs the `nth` worker: maps its working set and stores to it once, then does units of work
+    /// and loads its working set after each, until the run is over.
     async fn worker<H: Host>(&self, host: &H, session: &Session, nth: u64) -> HostResult<()> {
         let bytes = self.of.working_set * MB;
         let own = match bytes {
@@ -471,9 +497,11 @@ impl Thread {
         }
     }
 
-    /// Does the timed part of a unit of work.
+    /// Does the timed part of a unit of work: a step of reads, a step of writes, and an allocation.
+    /// `unit` counts the worker's units from 0. Returns false if the run is over.
     async fn unit<H: Host>(&self, host: &H, session: &Session, worker: u64, unit: u64) -> Step {
         let s = &self.of;
+        // `size`: MB that each I/O thread moves; a step of 0 MB is skipped.
         for (step, size, kind) in [
             (Io::Read, s.read, Kind::Read),
             (Io::Write, s.write, Kind::Write),
@@ -504,7 +532,9 @@ impl Thread {
         self.allocate(host, session).await
     }
 
-    /// Does one thread's part of a step of reads or writes.
+    /// Does one thread's part of a step: allocates a buffer and stores to it, then reads a random
+    /// file or writes a temporary one. `nth` is the thread's number in its worker, `unit` that of
+    /// the unit of work.
     async fn io<H: Host>(
         &self,
         host: &H,
@@ -534,7 +564,8 @@ impl Thread {
         host.unmap(map).await
     }
 
-    /// Reads `len` bytes from a random place of a random file.
+    /// Reads `len` bytes from a random page on, of a random file. `seed` differs between I/O
+    /// threads, so that threads that start at the same time choose different files.
     async fn read_file<H: Host>(&self, host: &H, seed: u64, len: u64) -> HostResult<()> {
         let s = &self.of;
         let mut random = Rng::new(host.gettimeofday() ^ seed << 40);
@@ -547,13 +578,15 @@ impl Thread {
         let fd = host.open(&path, read).await?;
         let mut buf = host.buffer(len);
         if host.read_at(fd, &mut buf, at, len).await? != len {
+            // The file is shorter than it was laid out.
             return Err(HostError::Io(path));
         }
         host.close(fd).await
     }
 
-    /// Writes a temporary file of `len` bytes and removes the one of the unit before: two names in
-    /// turn, or one file that is kept.
+    /// Writes a temporary file of `len` bytes and removes the one of the unit before. The name of
+    /// the file is `file` and the number of the unit modulo two, or always 0 if written files are
+    /// kept.
     async fn write_file<H: Host>(
         &self,
         host: &H,
@@ -576,6 +609,8 @@ impl Thread {
         Ok(())
     }
 
+    /// Does the allocation of a unit of work: maps memory, stores to every page, and unmaps it.
+    /// Only mapping and storing are timed. Returns false if the run is over.
     async fn allocate<H: Host>(&self, host: &H, session: &Session) -> Step {
         let bytes = self.of.allocation * MB;
         if bytes == 0 {
@@ -591,7 +626,8 @@ impl Thread {
         Ok(go_on)
     }
 
-    /// Stores to, or loads from, every page of a mapping.
+    /// Stores to (`store`), or loads from, every page of a mapping of `bytes` bytes. Returns false
+    /// if the run ended meanwhile, after which the rest is not touched.
     async fn touch<H: Host>(
         &self,
         host: &H,
@@ -617,12 +653,16 @@ impl Thread {
         Ok(true)
     }
 
+    /// Records in the log that an operation, which began at `began` on the host's clock (ns), ends
+    /// now.
     fn note<H: Host>(&self, host: &H, session: &Session, kind: Kind, began: u64) {
         // After a thread has moved, another CPU's clock may lag behind by a quantum at most.
         let us = host.now().saturating_sub(began) / 1000;
         self.log(session, |log| log.note(kind, us));
     }
 
+    /// Burns CPU time as a CPU thread: 3 s in user mode, then 100 ms of sleep, until the run is
+    /// over.
     async fn burn<H: Host>(&self, host: &H, session: &Session) {
         let logs = session.shared::<Logs>(0);
         loop {
@@ -639,7 +679,8 @@ impl Thread {
         }
     }
 
-    /// Walks all paths once: reads every directory and stats every name.
+    /// Walks all paths once as a du thread: reads every directory and stats every name. Returns
+    /// false if the run is over.
     async fn walk<H: Host>(&self, host: &H, session: &Session) -> Step {
         let logs = session.shared::<Logs>(0);
         let mut directories: Vec<String> = self.of.paths.iter().rev().cloned().collect();

@@ -33,6 +33,7 @@ impl Task for Sleep {
 impl Program for Sleep {
     const USAGE: &'static str = ACCEPTED;
 
+    /// Parses the operands into the sum of their times.
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         if operands.is_empty() {
             let what = "sleep has no operand";
@@ -50,7 +51,8 @@ impl Program for Sleep {
     }
 }
 
-/// Parses a number of seconds, minutes, hours or days into nanoseconds.
+/// Parses a number of seconds, minutes, hours or days (no suffix: seconds) into nanoseconds; `None`
+/// if the text is no such time or too long.
 fn nanoseconds(text: &str) -> Option<u64> {
     let (number, unit) = match text.as_bytes().last()? {
         b's' => (&text[..text.len() - 1], 1),

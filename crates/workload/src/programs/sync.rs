@@ -17,6 +17,7 @@ pub struct Sync;
 impl Task for Sync {
     const NAME: &'static str = "sync";
 
+    /// Calls sync(2) and returns its duration in seconds as `sync_time`.
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let begun = host.now();
         host.sync_all().await?;
@@ -36,6 +37,7 @@ impl Program for Sync {
         "Duration of sync: until all data that was dirty at its start was on the devices.",
     )];
 
+    /// Accepts no operand: `sync` always writes back every filesystem.
     fn parse(_: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         match operands {
             [] => Ok(Self),

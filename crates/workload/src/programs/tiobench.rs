@@ -87,7 +87,7 @@ impl Phase {
         Self::RandRead,
     ];
 
-    /// Returns the prefix of its figures.
+    /// Returns the prefix of the phase's figures in the report.
     pub fn name(self) -> &'static str {
         match self {
             Self::SeqWrite => "seqwrite",
@@ -137,6 +137,8 @@ pub struct Thread {
 impl Task for Tiobench {
     const NAME: &'static str = "tiobench";
 
+    /// Runs the benchmark: for each number of threads, `runs` times the four phases. Returns the
+    /// figures of each phase over its runs.
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         match host.mkdir(&self.dir).await {
             Err(HostError::Exists(_)) => {}
@@ -148,6 +150,7 @@ impl Task for Tiobench {
             for _ in 0..self.runs {
                 runs.push(self.tiotest(host, threads).await?);
             }
+            // With several numbers of threads, the end of each figure's name tells them apart.
             let behind = match self.threads.len() {
                 1 => String::new(),
                 _ => format!("-{threads}"),
@@ -164,6 +167,8 @@ impl Task for Tiobench {
 impl Program for Tiobench {
     const USAGE: &'static str = USAGE;
 
+    /// Parses the options. `--size` is required; other options that are not given keep the
+    /// original's defaults. Each thread's file must hold at least one block.
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         let mut t = Self {
             dir: ".".to_owned(),
@@ -214,16 +219,20 @@ impl Program for Tiobench {
         Ok(t)
     }
 
+    /// Returns the most threads at a time; the numbers of threads run one after the other.
     fn children(&self) -> u64 {
         self.threads.iter().copied().max().unwrap_or(0)
     }
 
+    /// Returns how many files are made over all runs: one for each thread.
     fn files(&self) -> u64 {
         self.threads.iter().sum::<u64>() * self.runs
     }
 }
 
 impl Tiobench {
+    /// Makes the `nth` of `threads` threads in a phase. A thread owns a file of `size / threads`
+    /// MiB, and does its share of the random operations or one operation for each block.
     fn thread(&self, phase: Phase, threads: u64, nth: u64) -> Thread {
         let blocks = self.size / threads * (1 << 20) / self.block;
         Thread {
@@ -239,7 +248,8 @@ impl Tiobench {
         }
     }
 
-    /// Runs one tiotest: four phases, then removes the files.
+    /// Runs one tiotest with `threads` threads: the four phases, then removes the files. Returns
+    /// the log of each phase, in the order of [`Phase::ALL`], over all its threads.
     async fn tiotest<H: Host>(&self, host: &H, threads: u64) -> HostResult<[Log; 4]> {
         let mut logs = [Log::default(); 4];
         for (log, phase) in logs.iter_mut().zip(Phase::ALL) {
@@ -275,6 +285,8 @@ impl Log {
         "began", "ended", "bytes", "blocks", "total", "longest", "over_2", "over_10",
     ];
 
+    /// Returns all fields in the order of [`Self::NAMES`], by which a log becomes a report and is
+    /// read from one.
     fn fields(&mut self) -> [&mut u64; 8] {
         let [two, ten] = &mut self.slow;
         [
@@ -289,6 +301,8 @@ impl Log {
         ]
     }
 
+    /// Returns the log as a report, by which a thread hands it to its parent ([`Self::read`] reads
+    /// it).
     fn report(mut self) -> Report {
         let values = self.fields().map(|v| *v as f64);
         let named = Self::NAMES.iter().zip(values);
@@ -297,6 +311,7 @@ impl Log {
         }
     }
 
+    /// Reads a log from the report that [`Self::report`] made of it.
     fn read(report: &Report) -> Self {
         let mut log = Self::default();
         for (field, (_, _, v)) in log.fields().into_iter().zip(&report.metrics) {
@@ -305,7 +320,8 @@ impl Log {
         log
     }
 
-    /// Adds the log of another thread.
+    /// Adds the log of another thread of the same phase: the phase lasts from the first thread's
+    /// start to the last one's end, and counts are summed. A log without blocks has no start yet.
     fn add(&mut self, other: &Self) {
         self.began = match self.blocks {
             0 => other.began,
@@ -321,17 +337,20 @@ impl Log {
         }
     }
 
-    /// Returns the rate in MiB per second.
+    /// Returns the rate in MiB per second, from the first thread's start to the last one's end.
     fn rate(&self) -> f64 {
         let seconds = self.ended.saturating_sub(self.began).max(1) as f64 / 1e6;
         self.bytes as f64 / f64::from(1 << 20) / seconds
     }
 }
 
-/// Adds a phase's figures over the runs to the report.
+/// Adds a phase's figures over its `runs` to the report: means, but the lowest rate and the longest
+/// latency of all runs. A figure's name is `name`, the figure, and `behind` (empty, or the number
+/// of threads).
 fn figures(report: &mut Report, name: &str, behind: &str, runs: &[Log]) {
     let n = runs.len() as f64;
     let mean = |f: &dyn Fn(&Log) -> f64| runs.iter().map(f).sum::<f64>() / n;
+    // Percentage of a run's blocks.
     let share = |part: u64, log: &Log| 100.0 * part as f64 / log.blocks.max(1) as f64;
     let least = runs.iter().map(Log::rate).fold(f64::INFINITY, f64::min);
     let longest = runs.iter().map(|l| l.longest_us).max().unwrap_or(0);
@@ -353,6 +372,8 @@ impl Task for Thread {
     const NAME: &'static str = Tiobench::NAME;
     const THREAD: bool = true;
 
+    /// Does one thread's operations of a phase on its own file, timing each block by the clock of
+    /// microseconds. Writing phases end with a timed fsync and close. Returns the log as a report.
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let mut buf = host.buffer(self.block);
         let mut log = Log {

@@ -49,7 +49,8 @@ struct Tree {
 const FIND: &str = "find PATH …";
 const RM: &str = "rm [-r] [-f] PATH …, where no PATH is . or ..";
 
-/// Returns the operands as paths; options are refused.
+/// Returns the operands as paths. Options and empty words are refused; `accepted` is the usage that
+/// the error shows.
 fn paths(operands: &[Word], accepted: &str) -> Result<Vec<String>, CommandError> {
     if let Some(option) = operands.iter().find(|w| w.text.starts_with('-')) {
         let what = format!("`{}` is not an option here", option.text);
@@ -65,6 +66,7 @@ fn paths(operands: &[Word], accepted: &str) -> Result<Vec<String>, CommandError>
 impl Task for Find {
     const NAME: &'static str = "find";
 
+    /// Walks the trees.
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         self.0.run(host).await
     }
@@ -78,6 +80,7 @@ impl Program for Find {
         Metric::new("walk_rate", "1/s", "Names that find visited per second."),
     ];
 
+    /// Parses the operands, all of which are paths; at least one is required.
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         let paths = paths(operands, FIND)?;
         if paths.is_empty() {
@@ -88,6 +91,7 @@ impl Program for Find {
         Ok(Self(Tree { paths, action }))
     }
 
+    /// Returns the paths, all of which must exist: `find` makes none.
     fn needs(&self) -> &[String] {
         &self.0.paths
     }
@@ -96,6 +100,7 @@ impl Program for Find {
 impl Task for Rm {
     const NAME: &'static str = "rm";
 
+    /// Removes the trees or files.
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         self.0.run(host).await
     }
@@ -109,6 +114,8 @@ impl Program for Rm {
         Metric::new("remove_rate", "1/s", "Names that rm removed per second."),
     ];
 
+    /// Parses `-r`, `-R` and `-f`, alone or combined (`-rf`), then the paths. As in POSIX, `.`,
+    /// `..` and the root are refused, and only `rm -f` may have no path.
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         let known = |w: &&Word| {
             let letters = w.text.strip_prefix('-').unwrap_or("");
@@ -116,6 +123,7 @@ impl Program for Rm {
         };
         let options = operands.iter().take_while(known).count();
         let (options, rest) = operands.split_at(options);
+        // True if an option before the paths has one of these letters.
         let says = |letters: &[char]| options.iter().any(|w| w.text.contains(letters));
         let (recursive, force) = (says(&['r', 'R']), says(&['f']));
         let paths = paths(rest, RM)?;
@@ -136,6 +144,7 @@ impl Program for Rm {
         Ok(Self(Tree { paths, action }))
     }
 
+    /// Returns the paths that must exist: none with `-f`, which ignores missing ones.
     fn needs(&self) -> &[String] {
         match self.0.action {
             Action::Remove { force: true, .. } => &[],
@@ -145,6 +154,8 @@ impl Program for Rm {
 }
 
 impl Tree {
+    /// Walks or removes all paths one after the other. Returns the number of names and the names
+    /// per second.
     async fn run<H: Host>(&self, host: &H) -> HostResult<Report> {
         let begun = host.now();
         let mut names = 0_u64;
@@ -164,7 +175,8 @@ impl Tree {
         })
     }
 
-    /// Processes one operand: a directory with everything below it, or a file.
+    /// Processes one operand: a directory with everything below it, or a file. `names` counts what
+    /// was visited or removed.
     async fn operand<H: Host>(&self, host: &H, path: &str, names: &mut u64) -> HostResult<()> {
         if self.action.removes()
             && !matches!(
@@ -185,7 +197,9 @@ impl Tree {
         }
     }
 
-    /// Processes an operand that is a file, or does not exist.
+    /// Processes an operand that is a file: counts it in `names`, and removes it for `rm`. A
+    /// missing file is an error unless `rm` has `-f`; for `rm` a directory is one, as this function
+    /// runs without `-r`.
     async fn file<H: Host>(&self, host: &H, path: &str, names: &mut u64) -> HostResult<()> {
         match (host.stat(path).await, self.action) {
             (Err(HostError::NotFound(_)), Action::Remove { force: true, .. }) => return Ok(()),
@@ -200,8 +214,9 @@ impl Tree {
         Ok(())
     }
 
-    /// Processes everything below a directory, deepest first, then the directory itself. A name
-    /// that another task removes meanwhile is no error.
+    /// Processes everything below the directory `root`, whose names are `inside`, deepest first,
+    /// then the directory itself. Counts every name in `names`. A name that another task removes
+    /// meanwhile is no error.
     async fn visit<H: Host>(
         &self,
         host: &H,
@@ -242,7 +257,8 @@ impl Tree {
     }
 }
 
-/// Ignores that another task has removed the name first.
+/// Turns "the name does not exist" into success: another task has removed the name first. Other
+/// results stay as they are.
 fn gone(result: HostResult<()>) -> HostResult<()> {
     match result {
         Err(HostError::NotFound(_)) => Ok(()),

@@ -27,6 +27,8 @@ pub struct Umount {
 impl Task for Umount {
     const NAME: &'static str = "umount";
 
+    /// Unmounts the filesystem and returns the duration and its parts in seconds; on XFS also how
+    /// long its inode walk took, and how many inodes it freed and left.
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let begun = host.now();
         let parts = host.unmount(&self.dir).await?;
@@ -89,6 +91,7 @@ impl Program for Umount {
         .harmful(),
     ];
 
+    /// Parses the one operand, the mount point. Options are refused.
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         let [dir] = operands else {
             let what = format!("umount has {} operands", operands.len());

@@ -17,7 +17,8 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// Returns the script that runs it, which has no steps.
+    /// Returns the script that runs the program. It has no steps: the real kernel's shell runs the
+    /// command line.
     pub fn script(self) -> Script {
         Script {
             line: self.run.clone(),

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Jobs {
-    /// Returns the script that runs the jobs.
+    /// Returns the script that runs the jobs: a background step for each worker (`numjobs` times
+    /// the job's depth), and a wait before each job with `stonewall` and at the end. Files that a
+    /// job does not make itself exist beforehand, as long as the largest region in them.
     pub fn script(self) -> Script {
         let mut script = Script {
             notes: self.notes,

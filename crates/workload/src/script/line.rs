@@ -72,7 +72,8 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
     Ok(script)
 }
 
-/// Returns the name of a program in a list that ends only with the script, if there is one.
+/// Returns the word that names an endless program in `list`, one that ends only with the script;
+/// `None` if all programs end by themselves. `step` is the list, parsed.
 fn endless_in(list: &AndList, step: &Step) -> Option<Word> {
     let (Step::Foreground(process) | Step::Background(process)) = step else {
         return None;
@@ -81,6 +82,8 @@ fn endless_in(list: &AndList, step: &Step) -> Option<Word> {
     Some(list.commands[at].words[0].clone())
 }
 
+/// Parses one list of commands into a step: `wait` alone, or a process of all the list's commands,
+/// in the background after `&`.
 fn step(list: &AndList) -> Result<Step, CommandError> {
     if let Some(wait) = list.commands.iter().find(|c| c.words[0].text == "wait") {
         if list.commands.len() > 1 || list.background || wait.words.len() > 1 {
@@ -107,9 +110,8 @@ fn step(list: &AndList) -> Result<Step, CommandError> {
 
 impl Script {
     /// Checks early whether a program of the line is going to fail because a path that it needs
-    /// can't exist: no file or directory that the script finds, no mount point (`mounts`), and no
-    /// word of an earlier command is that path, one of its parents or below it. Paths that may
-    /// exist are accepted.
+    /// can't exist. A path may exist if a file or directory that the script finds, a mount point
+    /// (`mounts`) or a word of an earlier command is that path, one of its parents or below it.
     ///
     /// # Errors
     /// The first path that can't exist, with its place in the line.
@@ -121,6 +123,7 @@ impl Script {
         let lists = shell::parse(&self.line)?;
         let files = self.files.iter().map(|file| &file.path[..]);
         let directories = self.directories.iter().map(|d| &d[..]);
+        // All paths and words that may name an existing path so far.
         let mut named: Vec<&str> = files
             .chain(directories)
             .chain(mounts.iter().copied())

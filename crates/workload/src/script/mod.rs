@@ -78,6 +78,8 @@ pub struct Process {
 pub const MOST_PROCESSES: u64 = 16_384;
 
 impl Script {
+    /// Returns the processes of the script's steps: those in the background, or those in the
+    /// foreground.
     fn processes(&self, background: bool) -> impl Iterator<Item = &Process> {
         self.steps.iter().filter_map(move |s| match s {
             Step::Foreground(p) if !background => Some(p),
@@ -106,7 +108,8 @@ impl Script {
         changed.then_some(script)
     }
 
-    /// Returns the most processes that its programs have forked at a time.
+    /// Returns the most processes that its programs have forked at a time: those of all background
+    /// processes together, and of the one foreground process that has most.
     pub fn children(&self) -> u64 {
         let of = |p: &Process| p.commands.iter().map(Program::children).max().unwrap_or(0);
         let behind: u64 = self.processes(true).map(of).sum();
@@ -119,9 +122,9 @@ impl Script {
         1 + self.processes(true).count() as u64 + self.children()
     }
 
-    /// Returns which instance of its program a command of this script is; `None`: it is the only
-    /// one. Parts of a fio job file and of a trace are no instances: they measure their calls
-    /// together.
+    /// Returns which of several commands of the same program `command` is, counted from 1; `None`
+    /// if the script has only one. `command` must be a part of this script. Parts of a fio job file
+    /// and of a trace are no instances: they measure their calls together.
     pub fn instance(&self, command: &Command) -> Option<Instance> {
         if matches!(command, Command::Fio(_) | Command::Replay(_)) {
             return None;
@@ -140,15 +143,17 @@ impl Script {
         })
     }
 
+    /// Returns all commands of the script, those in the background first.
     fn commands(&self) -> impl Iterator<Item = &Command> {
         let all = self.processes(true).chain(self.processes(false));
         all.flat_map(|p| &p.commands)
     }
 
-    /// Collects the files and directories that its programs find; a path named several times gets
-    /// the greatest length.
+    /// Collects the files and directories that must exist before the script's programs start; a
+    /// path named several times gets the greatest length.
     fn find_files(&mut self) {
         let found: Vec<_> = self.commands().flat_map(Program::existing_files).collect();
+        // The index in `self.files` of each path.
         let mut places = BTreeMap::new();
         for file in found {
             match places.get(&file.path) {

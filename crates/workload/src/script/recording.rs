@@ -7,7 +7,8 @@ use crate::recorded::{Lane, Replay, path_of};
 use std::sync::Arc;
 
 impl Replay {
-    /// Returns the script that replays the trace.
+    /// Returns the script that replays the trace: a background process for each lane, and a wait
+    /// for all of them. Files that the trace found existing exist beforehand.
     pub fn script(self) -> Script {
         let replay = Arc::new(self);
         let lane = |lane| {

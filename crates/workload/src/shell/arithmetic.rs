@@ -49,7 +49,7 @@ enum Op {
 }
 
 impl Op {
-    /// Returns the operator's precedence, from 1 (loosest); all are left-associative.
+    /// Returns how tightly the operator binds, from 1 (loosest) to 10; all are left-associative.
     fn precedence(self) -> u8 {
         match self {
             Self::Or => 1,
@@ -65,7 +65,8 @@ impl Op {
         }
     }
 
-    /// Returns the value; `None` for a division by zero.
+    /// Returns the value of the operator with the operands `a` and `b`, wrapping as in the usual
+    /// shells; `None` for a division by zero.
     fn apply(self, a: i64, b: i64) -> Option<i64> {
         Some(match self {
             Self::Or => i64::from(a != 0 || b != 0),
@@ -98,7 +99,9 @@ struct Evaluator<'c, 'a> {
 }
 
 impl Evaluator<'_, '_> {
-    /// Evaluates an expression up to its `))`. With `live` false only the syntax is checked.
+    /// Evaluates an expression up to its `))` and moves behind them. `start` is the offset of its
+    /// `$((`, for errors. With `live` false the expression stands in a branch that is not taken:
+    /// its syntax is checked, but a division by zero is no error.
     fn until_close(&mut self, start: usize, live: bool) -> Result<i64, CommandError> {
         let value = self.conditional(live)?;
         self.blanks();
@@ -119,13 +122,15 @@ impl Evaluator<'_, '_> {
         Ok(value)
     }
 
+    /// Moves past blanks, tabs and newlines.
     fn blanks(&mut self) {
         while matches!(self.at.peek(), Some(' ' | '\t' | '\n')) {
             self.at.bump();
         }
     }
 
-    /// Calls `inner` one level deeper; an error beyond [`MAX_DEPTH`].
+    /// Calls `inner` one level of nesting deeper and returns its result; an error beyond
+    /// [`MAX_DEPTH`], which bounds the recursion.
     fn deeper<T>(
         &mut self,
         inner: impl FnOnce(&mut Self) -> Result<T, CommandError>,
@@ -143,6 +148,8 @@ impl Evaluator<'_, '_> {
         value
     }
 
+    /// Evaluates `condition ? a : b`, or an expression without `?`. Only the branch that is taken
+    /// is evaluated with `live`.
     fn conditional(&mut self, live: bool) -> Result<i64, CommandError> {
         let condition = self.binary(1, live)?;
         self.blanks();
@@ -164,7 +171,8 @@ impl Evaluator<'_, '_> {
     }
 
     /// Evaluates operators of at least `least` precedence, by precedence climbing: at most one call
-    /// per precedence is open at each level of nesting.
+    /// per precedence is open at each level of nesting. With `live` false a division by zero gives
+    /// 0.
     fn binary(&mut self, least: u8, live: bool) -> Result<i64, CommandError> {
         let mut left = self.unary(live)?;
         loop {
@@ -176,6 +184,7 @@ impl Evaluator<'_, '_> {
             };
             self.blanks();
             let start = self.at.pos;
+            // The right side of a decided `&&` or `||` is not evaluated.
             let live = match op {
                 Op::And => live && left != 0,
                 Op::Or => live && left == 0,
@@ -196,7 +205,8 @@ impl Evaluator<'_, '_> {
         }
     }
 
-    /// Reads the next binary operator, if there is one.
+    /// Reads the next binary operator; `None`: another character or the end follows, and the cursor
+    /// stays there. Assignments such as `+=` are an error.
     fn operator(&mut self) -> Result<Option<Op>, CommandError> {
         let start = self.at.here().start;
         let Some(first) = self.at.peek() else {
@@ -237,6 +247,8 @@ impl Evaluator<'_, '_> {
         Ok(Some(op))
     }
 
+    /// Evaluates an operand: a number, a parenthesis, a nested `$(( … ))`, or a unary operator
+    /// before an operand. Variables and command substitution are refused.
     fn unary(&mut self, live: bool) -> Result<i64, CommandError> {
         self.blanks();
         let here = self.at.here();
@@ -308,7 +320,7 @@ impl Evaluator<'_, '_> {
         }
     }
 
-    /// Reads letters, digits and underscores.
+    /// Reads letters, digits and underscores, and returns them; empty if none follows.
     fn name(&mut self) -> String {
         let mut name = String::new();
         while let Some(c) = self
@@ -322,6 +334,7 @@ impl Evaluator<'_, '_> {
         name
     }
 
+    /// Reads a decimal, octal (`017`) or hexadecimal (`0x1f`) number.
     fn number(&mut self) -> Result<i64, CommandError> {
         let start = self.at.pos;
         let text = self.name();

@@ -10,12 +10,12 @@ pub(super) struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// Returns the next character as it stands in the line.
+    /// Returns the next character as it stands in the line, without moving; `None` at the end.
     pub(super) fn raw(&self) -> Option<char> {
         self.line[self.pos..].chars().next()
     }
 
-    /// Returns the next character after any line continuation.
+    /// Returns the next character after any line continuation, which is skipped; `None` at the end.
     pub(super) fn peek(&mut self) -> Option<char> {
         while self.line[self.pos..].starts_with("\\\n") {
             self.pos += 2;
@@ -28,7 +28,7 @@ impl Cursor<'_> {
         self.pos += self.raw().map_or(0, char::len_utf8);
     }
 
-    /// Moves past `c` if it is next.
+    /// Moves past `c` if it is the next character; returns true if it was.
     pub(super) fn eat(&mut self, c: char) -> bool {
         let next = self.peek() == Some(c);
         if next {
@@ -37,7 +37,8 @@ impl Cursor<'_> {
         next
     }
 
-    /// Returns the next character's place; empty at the end of the line.
+    /// Returns the next character's place in the line, as a range of bytes; empty at the end of the
+    /// line.
     pub(super) fn here(&mut self) -> Range<usize> {
         let len = self.peek().map_or(0, char::len_utf8);
         self.pos..self.pos + len

@@ -98,6 +98,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
+    /// Makes a parser at the start of a line, with nothing read.
     fn new(line: &'a str) -> Self {
         Self {
             at: Cursor { line, pos: 0 },
@@ -112,6 +113,8 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Reads the whole line and returns its lists of commands. Separators end the current command
+    /// or list, and everything else begins a word or a redirection.
     fn lists(mut self) -> Result<Vec<AndList>, CommandError> {
         while let Some(c) = self.at.peek() {
             let start = self.at.pos;
@@ -182,7 +185,8 @@ impl<'a> Parser<'a> {
         Ok(self.lists)
     }
 
-    /// Ends a command at an operator that requires one before it.
+    /// Ends a command at a separator, which requires one before it. `start` is the offset of the
+    /// separator, `operator` its text.
     fn separator(&mut self, start: usize, operator: &str) -> Result<(), CommandError> {
         if self.words.is_empty() && self.redirection.is_none() {
             return Err(CommandError::new(
@@ -194,6 +198,8 @@ impl<'a> Parser<'a> {
         self.end_command()
     }
 
+    /// Ends the current command and adds it to the list. Errors name the missing command after
+    /// `&&`, and a redirection that has no command.
     fn end_command(&mut self) -> Result<(), CommandError> {
         let words = std::mem::take(&mut self.words);
         let redirection = self.redirection.take();
@@ -217,6 +223,7 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Ends the current list of commands; nothing if it is empty. `background`: an `&` ended it.
     fn end_list(&mut self, background: bool) {
         let commands = std::mem::take(&mut self.commands);
         if !commands.is_empty() {
@@ -227,6 +234,8 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Reads a word of the command, or a redirection with a descriptor such as `2>`. A word with a
+    /// sequence such as `a{1..3}` becomes one word for each number.
     fn word_or_redirection(&mut self) -> Result<(), CommandError> {
         let start = self.at.pos;
         let word = self.word()?;
@@ -252,6 +261,7 @@ impl<'a> Parser<'a> {
             (self.sequence, self.number) = (None, None);
             return Ok(());
         }
+        // Digits directly before `<` or `>` are the number of a file descriptor.
         let descriptor = !word.quoted && word.text.bytes().all(|b| b.is_ascii_digit());
         if descriptor && matches!(self.at.peek(), Some('<' | '>')) {
             return self.redirect(word.span.start, Some(&word));
@@ -260,7 +270,9 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads a redirection that begins at `start`; the cursor is at `<` or `>`.
+    /// Reads a redirection that begins at `start`; the cursor is at `<` or `>`. `descriptor` is the
+    /// word with its number; `None`: standard output. Only redirections to `/dev/null` and `2>&1`
+    /// are accepted, and have no effect.
     fn redirect(&mut self, start: usize, descriptor: Option<&Word>) -> Result<(), CommandError> {
         let refuse = |span: Range<usize>, what: String| CommandError::new(span, what, REDIRECTIONS);
         let descriptor = descriptor.map_or("1", |w| w.text.as_str());
@@ -310,7 +322,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads one word; the cursor is at its first character.
+    /// Reads one word up to the next blank or operator, with quotes removed and arithmetic
+    /// expanded; the cursor is at its first character. Unsupported expansions are errors.
     fn word(&mut self) -> Result<Word, CommandError> {
         let start = self.at.here().start;
         let mut word = Word::new(start);
@@ -360,7 +373,8 @@ impl<'a> Parser<'a> {
         Ok(word)
     }
 
-    /// Returns the sequence `{from..to}` at the cursor, if there is one.
+    /// Returns the sequence `{from..to}` that begins at the cursor; `None` if there is none. The
+    /// cursor stays.
     fn sequence_here(&self) -> Option<Sequence> {
         let start = self.at.pos;
         let rest = &self.at.line[start..];
@@ -374,7 +388,9 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Replaces the sequence at the cursor by a number.
+    /// Appends the sequence at the cursor to the word as one number: the one that the caller has
+    /// set (`self.number`), or else the sequence's first. Keeps the sequence, so that the caller
+    /// makes the further words.
     fn sequence(&mut self, word: &mut Word) -> Result<(), CommandError> {
         let Some(sequence) = self.sequence_here() else {
             unreachable!("a sequence begins here")
@@ -395,6 +411,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    /// Appends the characters between single quotes; the cursor is at the first quote.
     fn single_quoted(&mut self, word: &mut Word) -> Result<(), CommandError> {
         let open = self.at.pos;
         self.at.bump();
@@ -413,6 +430,8 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Appends the text between double quotes, with escapes and arithmetic expanded; the cursor is
+    /// at the first quote.
     fn double_quoted(&mut self, word: &mut Word) -> Result<(), CommandError> {
         let open = self.at.pos;
         self.at.bump();
@@ -453,7 +472,9 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads an expansion; the cursor is at its `$`.
+    /// Reads an expansion; the cursor is at its `$`. Arithmetic is evaluated and appended to the
+    /// word, variables and command substitution are errors, and any other `$` stands for itself.
+    /// `in_quotes`: within double quotes, where a quote after `$` has no meaning.
     fn dollar(&mut self, word: &mut Word, in_quotes: bool) -> Result<(), CommandError> {
         let here = self.at.here();
         let start = here.start;
@@ -501,10 +522,12 @@ impl<'a> Parser<'a> {
     }
 }
 
+/// Returns the error for an expansion that is not accepted at `span`.
 fn refuse_expansion(span: Range<usize>, message: impl Into<String>) -> CommandError {
     CommandError::new(span, message, PLAIN_WORDS)
 }
 
+/// Refuses a NUL character at `span`: no argument of a program can hold one.
 fn refuse_nul(c: char, span: Range<usize>) -> Result<(), CommandError> {
     if c == '\0' {
         return Err(CommandError::new(
@@ -516,6 +539,7 @@ fn refuse_nul(c: char, span: Range<usize>) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// Returns the error for a quote at offset `open` that is never closed.
 fn unterminated(open: usize, quote: &str) -> CommandError {
     CommandError::new(
         open..open + quote.len(),
@@ -524,7 +548,7 @@ fn unterminated(open: usize, quote: &str) -> CommandError {
     )
 }
 
-/// Refuses reserved words and assignments in the place of a program's name.
+/// Refuses reserved words such as `if`, and assignments, in the place of a program's name.
 fn refuse_shell_words(word: &Word) -> Result<(), CommandError> {
     if !word.quoted && RESERVED.contains(&word.text.as_str()) {
         return Err(CommandError::new(
@@ -537,6 +561,7 @@ fn refuse_shell_words(word: &Word) -> Result<(), CommandError> {
     let name = word.text.split_once('=').map_or("", |(name, _)| name);
     let is_name = name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
         && name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric());
+    // True if the name and its `=` stand in the line as they are, without quotes or escapes.
     let plain = word.pieces.first().is_some_and(|p| {
         p.verbatim && p.source.start == word.span.start && p.source.len() > name.len()
     });

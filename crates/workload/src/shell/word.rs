@@ -26,6 +26,7 @@ pub(super) struct Piece {
 }
 
 impl Word {
+    /// Makes an empty word that begins at offset `start` of the line.
     pub(super) fn new(start: usize) -> Self {
         Self {
             text: String::new(),
@@ -35,7 +36,8 @@ impl Word {
         }
     }
 
-    /// Appends a character that came from `source`; `verbatim` is false after an escape.
+    /// Appends a character that came from the bytes `source` of the line; `verbatim` is false after
+    /// an escape. Adjacent verbatim characters share one piece.
     pub(super) fn push(&mut self, c: char, source: Range<usize>, verbatim: bool) {
         match self.pieces.last_mut() {
             Some(last) if verbatim && last.verbatim && last.source.end == source.start => {
@@ -50,6 +52,7 @@ impl Word {
         self.text.push(c);
     }
 
+    /// Appends the result of an expansion, all of which came from the bytes `source` of the line.
     pub(super) fn push_expansion(&mut self, text: &str, source: Range<usize>) {
         self.pieces.push(Piece {
             start: self.text.len(),
@@ -59,9 +62,11 @@ impl Word {
         self.text.push_str(text);
     }
 
-    /// Returns the bytes of the line from which `range` of [`text`](Self::text) came; the whole
-    /// word if the range is empty. An escape or an expansion is one unit.
+    /// Returns the bytes of the line from which `range` of [`text`](Self::text) came, for errors
+    /// that point at them; the whole word if the range is empty. An escape or an expansion is one
+    /// unit.
     pub fn source(&self, range: Range<usize>) -> Range<usize> {
+        // The last piece that begins at or before this offset of the text.
         let piece = |at| self.pieces[..self.pieces.partition_point(|p| p.start <= at)].last();
         if range.is_empty() {
             return self.span.clone();

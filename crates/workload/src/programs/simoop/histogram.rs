@@ -17,16 +17,18 @@ pub struct Histogram {
     sum: u64,
 }
 
-/// Returns the bin of a value.
+/// Returns the index of the bin that counts latencies of `us` microseconds.
 fn bin(us: u64) -> usize {
     let e = (us | (BINS - 1)).ilog2() - (BITS - 1);
+    // Binary logarithm of the bin's width in microseconds.
     let e = e.saturating_sub(1);
     (u64::from(e) * BINS + (us >> e)) as usize
 }
 
-/// Returns the middle of a bin.
+/// Returns the middle of a bin in microseconds: the inverse of `bin`.
 fn middle(bin: usize) -> f64 {
     let bin = bin as u64;
+    // Binary logarithm of the bin's width.
     let e = (bin / BINS).saturating_sub(1);
     ((bin - e * BINS) as f64 + 0.5) * (1u64 << e) as f64
 }
@@ -48,13 +50,13 @@ impl Histogram {
         self.total
     }
 
-    /// Returns the exact mean; 0 if there are none.
+    /// Returns the exact mean in microseconds; 0 if there are no latencies.
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.total.max(1) as f64
     }
 
-    /// Returns the middle of the first bin up to which `percent` of all latencies lie; `None` if
-    /// there are none.
+    /// Returns the middle, in microseconds, of the first bin up to which `percent` of all latencies
+    /// lie; `None` if there are none.
     pub fn percentile(&self, percent: u64) -> Option<f64> {
         let wanted = (self.total * percent).div_ceil(100).max(1);
         let mut seen = 0;

@@ -39,6 +39,8 @@ struct Phase {
 }
 
 impl Phase {
+    /// Begins a phase at `now` (ns), when the kernel had counted `stalls` entries into direct
+    /// reclaim.
     fn begin(now: u64, stalls: u64) -> Self {
         Self {
             began_ns: now,
@@ -49,6 +51,9 @@ impl Phase {
         }
     }
 
+    /// Ends a report interval at `now` (ns), when the kernel has counted `stalls` entries into
+    /// direct reclaim since boot. Returns units of work and entries per second in the interval, and
+    /// notes since when no interval has had an entry.
     fn report_interval(&mut self, now: u64, stalls: u64) -> [f64; 2] {
         let (then, units, before) = self.last;
         let stalls = stalls - self.stalls_before;
@@ -66,7 +71,8 @@ impl Phase {
         rates
     }
 
-    /// Returns units and entries per second from the start to the end of the last interval.
+    /// Returns units of work and entries into direct reclaim per second, from the phase's start to
+    /// the end of its last interval.
     fn averages(&self) -> [f64; 2] {
         let (end, units, stalls) = self.last;
         let seconds = end.saturating_sub(self.began_ns).max(1) as f64 / 1e9;
@@ -83,14 +89,16 @@ pub(super) struct Logs {
 }
 
 impl Logs {
-    /// Adds the log of a simoop that starts; returns its number.
+    /// Adds the log of a simoop that starts at `now` (ns), when the kernel has counted `stalls`
+    /// entries into direct reclaim. Returns the log's number.
     pub(super) fn begin(&self, now: u64, stalls: u64) -> usize {
         let mut logs = lock(&self.all);
         logs.push(Log::begin(now, stalls));
         logs.len() - 1
     }
 
-    /// Reads or changes a log.
+    /// Calls `f` with a log, which stays locked meanwhile, and returns its result. `log` is its
+    /// number from [`Self::begin`].
     pub(super) fn with<R>(&self, log: usize, f: impl FnOnce(&mut Log) -> R) -> R {
         f(&mut lock(&self.all)[log])
     }
@@ -107,7 +115,8 @@ impl Logs {
     }
 }
 
-/// Returns the current rates, summed over all simoops' last report intervals.
+/// Returns the gauges of simoop for the run's time series: units of work and entries into direct
+/// reclaim per second, summed over all simoops' last report intervals.
 pub(super) fn gauges(session: &Session) -> Vec<Gauge> {
     let logs = lock(&session.shared::<Logs>(0).all);
     let [work, stalls] = logs.iter().fold([0.0, 0.0], |sum, log| {
@@ -130,6 +139,8 @@ pub(super) struct Log {
 }
 
 impl Log {
+    /// Makes the log of a simoop that starts at `now` (ns); `stalls` is the kernel's count of
+    /// entries into direct reclaim by then.
     pub(super) fn begin(now: u64, stalls: u64) -> Self {
         Self {
             phase: Phase::begin(now, stalls),
@@ -139,26 +150,28 @@ impl Log {
         }
     }
 
-    /// Records an operation that took `us` microseconds.
+    /// Records an operation that took `us` microseconds, unless the measured run has ended.
     pub(super) fn note(&mut self, kind: Kind, us: u64) {
         if !self.over {
             self.phase.latencies[kind as usize].record(us);
         }
     }
 
-    /// Counts a unit of work.
+    /// Counts a finished unit of work, unless the measured run has ended.
     pub(super) fn note_unit(&mut self) {
         if !self.over {
             self.phase.units += 1;
         }
     }
 
-    /// Ends a report interval.
+    /// Ends a report interval at `now` (ns), and keeps its rates; `stalls` is the kernel's count of
+    /// entries into direct reclaim.
     pub(super) fn report_interval(&mut self, now: u64, stalls: u64) {
         self.rates = self.phase.report_interval(now, stalls);
     }
 
-    /// Ends the warm-up: all statistics are reset.
+    /// Ends the warm-up at `now` (ns): keeps its statistics apart and begins anew. `stalls` is the
+    /// kernel's count of entries into direct reclaim by then.
     pub(super) fn restart(&mut self, now: u64, stalls: u64) {
         let phase = Phase::begin(now, stalls);
         self.warm_up = Some(std::mem::replace(&mut self.phase, phase));
@@ -169,7 +182,9 @@ impl Log {
         self.over = true;
     }
 
-    /// Returns the metrics, in the order of simoop's own output.
+    /// Returns the figures, in the order of simoop's own output: latencies in microseconds by kind,
+    /// rates a second, those of the warm-up if there was one, and the counts. Figures without a
+    /// measurement are left out.
     pub(super) fn report(&self) -> Report {
         let mut metrics: Vec<(String, &'static str, f64)> = Vec::new();
         let phase = &self.phase;
@@ -190,6 +205,7 @@ impl Log {
             [only] => std::slice::from_ref(only),
             [earlier @ .., _] => earlier,
         };
+        // Index 0 of an interval's rates is units of work, 1 is entries into direct reclaim.
         for (i, name) in ["work_rate", "alloc_stall_rate"].into_iter().enumerate() {
             metrics.push((name.to_owned(), "1/s", self.rates[i]));
             metrics.push((format!("{name}_avg"), "1/s", phase.averages()[i]));

@@ -3,7 +3,8 @@
 use crate::report::Figures;
 use std::fmt::Write as _;
 
-/// Returns the text that follows the program's name; `None` if the program did not reach its end.
+/// Returns simoop's closing lines, which follow the program's name on the screen; `None` if the
+/// program did not reach its end. `figure` looks up a figure of the run.
 pub(super) fn summary(figure: Figures<'_>) -> Option<String> {
     figure("alloc_stall_rate_avg")?;
     let get = |name: &str| figure(name).unwrap_or(f64::NAN);
@@ -51,7 +52,7 @@ pub(super) fn summary(figure: Figures<'_>) -> Option<String> {
     Some(out)
 }
 
-/// Formats whole microseconds with a comma between thousands.
+/// Formats whole microseconds with a comma between thousands: `12,345`.
 fn thousands(us: f64) -> String {
     let digits = format!("{us:.0}");
     let mut out = String::new();
