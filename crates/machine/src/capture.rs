@@ -102,7 +102,7 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// Reads a machine.
+    /// Reads a machine from its `/proc`, `/sys` and `/boot` (live, or a saved tree).
     ///
     /// # Errors
     /// A file is missing or malformed, or the machine has pages of another size.
@@ -113,6 +113,7 @@ impl Captured {
         page_size(root, &vmstat, &meminfo)?;
         let node_cpus = node_cpus(root)?;
         let online = root.optional("sys/devices/system/cpu/online", parse::cpus)?;
+        // Without the list of online CPUs, all that a node lists count; without these, CPU 0.
         let mut cpus = online.unwrap_or_else(|| node_cpus.values().flatten().copied().collect());
         if cpus.is_empty() {
             cpus.insert(0);
@@ -149,19 +150,22 @@ impl Captured {
         self.zones.iter().filter(|z| z.managed > 0)
     }
 
-    /// Returns a level of `/proc/vmstat` in pages; 0 if the kernel has none of that name.
+    /// Returns a counter of `/proc/vmstat` in pages, at most [`parse::MOST_PAGES`]; 0 if the kernel
+    /// has none of that name.
     pub fn pages(&self, name: &str) -> u64 {
         let pages = self.vmstat.get(name).copied().unwrap_or(0);
         pages.min(parse::MOST_PAGES)
     }
 
-    /// Returns a figure of `/proc/meminfo` in pages.
+    /// Returns a figure of `/proc/meminfo` in pages of 4 KiB; 0 if the kernel has none of that
+    /// name.
     pub fn memory_pages(&self, name: &str) -> u64 {
         self.meminfo.get(name).copied().unwrap_or(0) / 4
     }
 
-    /// Returns the pages of memory that no zone manages yet: a kernel may give memory to its zones
-    /// only when it is needed. Only `/proc/meminfo` counts such pages as free.
+    /// Returns the free pages that no zone manages yet: a kernel may give memory to its zones only
+    /// when it is needed. Only `/proc/meminfo` counts such pages as free. 0 if the zones manage all
+    /// memory.
     pub fn unmanaged_free(&self) -> u64 {
         let managed: u64 = self.zones.iter().map(|z| z.managed).sum();
         if self.memory_pages("MemTotal") <= managed {
@@ -171,7 +175,7 @@ impl Captured {
             .saturating_sub(self.pages("nr_free_pages"))
     }
 
-    /// Returns the disk with a device number, its own or one of its partitions'.
+    /// Returns the disk with a device number (`MAJOR:MINOR`), its own or one of its partitions'.
     pub fn disk_of(&self, number: &str) -> Option<&Disk> {
         self.disks.iter().find(|d| {
             d.number.as_deref() == Some(number) || d.partitions.iter().any(|p| p == number)
@@ -181,8 +185,9 @@ impl Captured {
 
 type Memory = (Vec<Zone>, BTreeMap<String, u64>, BTreeMap<String, u64>);
 
-/// Reads zones, counters and sums as close to one moment as possible: repeats while the free memory
-/// before and after the counters differs.
+/// Reads `/proc/zoneinfo`, `/proc/vmstat` and `/proc/meminfo` as close to one moment as possible:
+/// repeats, up to 20 times, while the free memory before and after the counters differs. Returns
+/// the zones, the counters in pages and the sums in kB, in this order.
 fn memory(root: &Root) -> Result<Memory, ReadError> {
     let mut tries = 0;
     loop {
@@ -206,7 +211,8 @@ fn memory(root: &Root) -> Result<Memory, ReadError> {
     }
 }
 
-/// Refuses pages other than 4 KiB: the engine has no others.
+/// Refuses pages other than 4 KiB, because the engine has no others. The size of a saved tree's
+/// pages is inferred from a quantity in both pages (`vmstat`) and kB (`meminfo`).
 fn page_size(
     root: &Root,
     vmstat: &BTreeMap<String, u64>,
@@ -240,6 +246,8 @@ fn page_size(
     ))
 }
 
+/// Reads the vm sysctls from `/proc/sys/vm`. A value above the kernel's own limit is an error;
+/// sysctls that older kernels lack may be missing.
 fn settings(root: &Root) -> Result<Settings, ReadError> {
     let path = |name: &str| format!("proc/sys/vm/{name}");
     let bounded = |name: &str, value: u64, most: u64| {
@@ -277,14 +285,15 @@ fn settings(root: &Root) -> Result<Settings, ReadError> {
     })
 }
 
-/// Returns true if khugepaged runs: transparent huge pages are on, in general or for PMD-sized
-/// pages.
+/// Returns true if khugepaged runs, which raises `min_free_kbytes`: transparent huge pages are on,
+/// in general or for PMD-sized pages.
 fn huge_pages(root: &Root) -> Result<bool, ReadError> {
     let dir = "sys/kernel/mm/transparent_hugepage";
     let is_on = |text: &str| parse::choice(text).map(|word| word != "never");
     let Some(general) = root.optional(&format!("{dir}/enabled"), is_on)? else {
         return Ok(false);
     };
+    // The setting of 2-MiB pages overrides the general one, unless it is `inherit`.
     let of_size = root.optional(&format!("{dir}/hugepages-2048kB/enabled"), |text| {
         parse::choice(text).map(|word| match word {
             "never" => false,
@@ -295,6 +304,8 @@ fn huge_pages(root: &Root) -> Result<bool, ReadError> {
     Ok(of_size.unwrap_or(general))
 }
 
+/// Returns the CPUs of each node, as `/sys/devices/system/node` lists them. A node without
+/// memory-local CPUs has an empty set.
 fn node_cpus(root: &Root) -> Result<BTreeMap<u32, BTreeSet<u32>>, ReadError> {
     let dir = "sys/devices/system/node";
     let mut all = BTreeMap::new();
@@ -309,7 +320,10 @@ fn node_cpus(root: &Root) -> Result<BTreeMap<u32, BTreeSet<u32>>, ReadError> {
     Ok(all)
 }
 
+/// Returns `CONFIG_HZ`, the timer ticks a second, from the kernel's configuration in `/boot`;
+/// `None` if that can't be read or has no known value.
 fn hz(root: &Root, release: &str) -> Option<u32> {
+    // The release becomes a part of a path.
     if release.contains('/') {
         return None;
     }
@@ -318,6 +332,8 @@ fn hz(root: &Root, release: &str) -> Option<u32> {
     parse::config_hz(&line).filter(|hz| [100, 250, 300, 1000].contains(hz))
 }
 
+/// Reads the block devices of `/sys/block` with their queues' settings. Devices in memory or in
+/// files, and those of no capacity, are left out.
 fn disks(root: &Root) -> Result<Vec<Disk>, ReadError> {
     let mut all = Vec::new();
     for name in root.names("sys/block") {

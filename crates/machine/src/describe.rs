@@ -47,7 +47,8 @@ pub struct Described {
     pub preset: &'static str,
 }
 
-/// Describes a captured machine.
+/// Describes a captured machine: converts it to the engine's machine, and writes that as a machine
+/// file with comments and notes.
 ///
 /// # Errors
 /// A zone has a type that the engine does not support.
@@ -104,7 +105,7 @@ pub fn describe(captured: &Captured, options: &Options<'_>) -> Result<Described,
     })
 }
 
-/// Returns the preset closest to the machine's kernel, and notes the differences.
+/// Returns the preset closest to the machine's kernel, and adds the known differences to `notes`.
 fn preset(captured: &Captured, notes: &mut Vec<String>) -> &'static Preset {
     let (preset, differs) = captured.era().preset();
     notes.extend(differs);
@@ -138,12 +139,13 @@ pub fn likely_kind(disk: &Disk) -> DiskKind {
     })
 }
 
-/// Describes a disk by the kernel's information only.
+/// Describes a disk by the kernel's information only, without measurements.
 pub fn likely_spec(disk: &Disk) -> DiskSpec {
     disk_spec(disk, likely_kind(disk))
 }
 
-/// Returns the nodes with memory, renumbered without gaps, and a comment for each.
+/// Returns the nodes with memory, renumbered without gaps, and a comment for each. Zones below 1
+/// MiB are left out, which is noted.
 fn nodes(
     captured: &Captured,
     notes: &mut Vec<String>,
@@ -191,7 +193,9 @@ fn chosen_cpus(captured: &Captured) -> Vec<u32> {
     (0..taken).map(|i| all[i * all.len() / taken]).collect()
 }
 
-/// Returns the engine's CPUs of each of these nodes; all empty if the capture does not tell.
+/// Returns the engine's CPUs of each of these nodes (the kernel's numbers); all empty if there is
+/// one node or the capture does not tell. CPUs of nodes without memory go to the first node, which
+/// is noted.
 fn node_cpus(captured: &Captured, nodes: &[u32], notes: &mut Vec<String>) -> Vec<Vec<u32>> {
     let mut of_node = vec![Vec::new(); nodes.len()];
     if nodes.len() > 1 && captured.node_cpus.is_empty() {
@@ -202,6 +206,7 @@ fn node_cpus(captured: &Captured, nodes: &[u32], notes: &mut Vec<String>) -> Vec
     if captured.node_cpus.is_empty() || nodes.is_empty() {
         return of_node;
     }
+    // The index in `nodes` of the node that lists the CPU.
     let owner = |cpu: &u32| {
         let has = |node: &u32| {
             captured
@@ -248,7 +253,8 @@ fn ranges(cpus: &BTreeSet<u32>) -> String {
     parts.join(", ")
 }
 
-/// Returns the use of memory at the time of the capture.
+/// Returns the use of memory at the time of the capture, in bytes: `anon` and `cache` as the kernel
+/// counts them, `dma` the used part of the DMA zone, and the rest as `kernel`.
 fn boot(captured: &Captured) -> Boot {
     let zones = || captured.populated().filter(|z| z.managed >= LEAST_ZONE);
     let managed: u64 = zones().map(|z| z.managed).sum();
@@ -272,6 +278,8 @@ fn boot(captured: &Captured) -> Boot {
     }
 }
 
+/// Converts the captured vm settings to the engine's, within its limits. Settings that were not
+/// captured are `None` or the kernel's defaults.
 fn sysctl(captured: &Captured, notes: &mut Vec<String>) -> Sysctl {
     let s = &captured.settings;
     let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
@@ -308,7 +316,9 @@ fn sysctl(captured: &Captured, notes: &mut Vec<String>) -> Sysctl {
     }
 }
 
-/// Combines the swap areas into one, with a comment.
+/// Combines the swap areas into one. Returns it (`None`: no swap of at least 1 MiB) and a comment
+/// for the file. `tested` is the tested disk; swap on another disk gets a disk of its own. Areas in
+/// zram are left out.
 fn swap(
     captured: &Captured,
     tested: Option<&Disk>,
@@ -328,6 +338,7 @@ fn swap(
     if kbytes < 1024 {
         return (None, "No swap.".into());
     }
+    // The disk that holds the area: the one whose name the device's begins with.
     let on = |area: &crate::parse::SwapArea| {
         let device = area.name.strip_prefix("/dev/")?;
         captured.disks.iter().find(|d| device.starts_with(&d.name))
@@ -356,6 +367,8 @@ fn swap(
     (Some(spec), comment)
 }
 
+/// Describes the tested disk by the kernel's information and, if it was measured, the fitted model.
+/// Without a disk, makes up an SSD and notes it.
 fn disk(options: &Options<'_>, notes: &mut Vec<String>) -> DiskSpec {
     let Some(disk) = options.disk else {
         notes.push("no block device was found: the disk is a guess".into());
@@ -400,7 +413,7 @@ fn scheduler(disk: &Disk) -> (Scheduler, bool) {
     }
 }
 
-/// Notes a scheduler that is not modelled.
+/// Notes that the disk's scheduler is not modelled, if that is so.
 fn note_scheduler(disk: &Disk, notes: &mut Vec<String>) {
     if let (Some(name), (_, false)) = (&disk.scheduler, scheduler(disk)) {
         notes.push(format!(
@@ -411,7 +424,8 @@ fn note_scheduler(disk: &Disk, notes: &mut Vec<String>) {
     }
 }
 
-/// Describes a disk with the kernel's information about its queue.
+/// Describes a disk as a model of this kind, with the limits of its request queue as the kernel
+/// reports them. Values are clamped to the model's range.
 fn disk_spec(disk: &Disk, kind: DiskKind) -> DiskSpec {
     let mut params = BTreeMap::new();
     let known = [
@@ -455,6 +469,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// Returns the whole machine file: TOML in which comments say where each value comes from.
     fn text(&self) -> Result<String, UnknownZone> {
         let (c, m) = (self.captured, self.machine);
         let mut out = format!(
@@ -485,11 +500,14 @@ impl Writer<'_> {
         Ok(out)
     }
 
+    /// Appends a `[[node]]` table for each node: its zones with their size and the kernel's marks,
+    /// and its CPUs.
     fn nodes(&self, out: &mut String) {
         let mut zones = self
             .captured
             .populated()
             .filter(|z| z.managed >= LEAST_ZONE);
+        // `said`: the comment about the node.
         for (node, said) in self.machine.nodes.iter().zip(self.node_comments) {
             *out += "\n";
             *out += &comment(said);
@@ -517,6 +535,7 @@ impl Writer<'_> {
         }
     }
 
+    /// Appends the `[boot]` table: the use of memory at the moment of the capture.
     fn boot(&self, out: &mut String) {
         let b = &self.machine.boot;
         *out += "\n# In memory at the moment of the capture.\n[boot]\n";
@@ -538,6 +557,7 @@ impl Writer<'_> {
         }
     }
 
+    /// Appends the `[sysctl]` table. A comment says how `min_free_kbytes` came about.
     fn sysctl(&self, out: &mut String) -> Result<(), UnknownZone> {
         let (s, c) = (&self.machine.sysctl, self.captured);
         let zones = verify::zones(c)?;
@@ -592,6 +612,7 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Appends the `[swap]` table and that of its own disk, if there are any, after a comment.
     fn swap(&self, out: &mut String) {
         *out += "\n";
         *out += &comment(self.swap_comment);
@@ -605,6 +626,8 @@ impl Writer<'_> {
         }
     }
 
+    /// Appends the `[disk]` table, after comments with the kernel's information about the disk and,
+    /// if it was measured, the fit.
     fn disk(&self, out: &mut String) {
         *out += "\n";
         if let Some(d) = self.options.disk {
@@ -646,12 +669,15 @@ impl Writer<'_> {
     }
 }
 
+/// Appends a line to the text.
 fn put(out: &mut String, line: std::fmt::Arguments<'_>) {
     // Writing to a string never fails.
     let _ = out.write_fmt(line);
     out.push('\n');
 }
 
+/// Returns the comment about a captured zone: its managed and present pages, and the watermarks
+/// min, low and high in pages.
 fn zone_comment(zone: &Zone) -> String {
     let [min, low, high] = zone.marks;
     format!(
@@ -660,6 +686,7 @@ fn zone_comment(zone: &Zone) -> String {
     )
 }
 
+/// Appends the keys of a disk's table.
 fn disk_keys(disk: &DiskSpec, out: &mut String) {
     let kind = serde_json::to_value(disk.kind).unwrap_or_default();
     put(out, format_args!("kind = {kind}"));
@@ -671,6 +698,8 @@ fn disk_keys(disk: &DiskSpec, out: &mut String) {
     }
 }
 
+/// Appends the table of a disk's model parameters, if it has any. Each has a comment with its unit
+/// and its source: the text in `from`, or else the kernel's setting.
 fn disk_params(
     table: &str,
     disk: &DiskSpec,
@@ -700,16 +729,18 @@ fn size(bytes: Size) -> String {
     serde_json::to_string(&bytes).unwrap_or_else(|_| bytes.0.to_string())
 }
 
+/// Returns the text as a quoted TOML string, with escapes.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Reduces untrusted text to one line of a comment.
+/// Reduces untrusted text to at most 120 characters without control characters, so that it stays on
+/// one line of a comment.
 fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(120).collect()
 }
 
-/// Wraps a comment at a hundred characters.
+/// Formats text as a comment of `#` lines of at most 99 characters.
 fn comment(text: &str) -> String {
     let mut out = String::new();
     let mut line = String::from("#");

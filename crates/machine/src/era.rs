@@ -13,7 +13,7 @@ pub struct Era {
 }
 
 impl Era {
-    /// Returns the formulas of a release.
+    /// Returns the formulas of a release, given as (major, minor).
     pub fn of(release: (u32, u32)) -> Self {
         Self { release }
     }
@@ -28,7 +28,8 @@ impl Era {
         }
     }
 
-    /// Returns the form of the watermark formula.
+    /// Returns the form of the watermark formula: `watermark_scale_factor` exists since 4.6;
+    /// before, low and high lie a quarter and a half of min above it.
     pub fn watermark_formula(self) -> WatermarkFormula {
         if self.release >= (4, 6) {
             WatermarkFormula::ScaleFactor
@@ -37,7 +38,8 @@ impl Era {
         }
     }
 
-    /// Returns the watermark formula with this `watermark_scale_factor`.
+    /// Returns the watermark formula with this `watermark_scale_factor` (ten-thousandths of a
+    /// zone), which kernels before 4.6 ignore.
     pub fn marks(self, scale_factor: u64) -> MarkFormula {
         MarkFormula {
             scale_factor: match self.watermark_formula() {
@@ -50,7 +52,8 @@ impl Era {
         }
     }
 
-    /// Returns how dirty limits are computed from the dirty ratios.
+    /// Returns how dirty limits are computed from the dirty ratios: in 4096ths since 4.2, in
+    /// percent before.
     pub fn dirty_ratios(self) -> DirtyRatios {
         if self.release >= (4, 2) {
             DirtyRatios::In4096ths
@@ -59,11 +62,13 @@ impl Era {
         }
     }
 
-    /// Returns the closest preset, and the known differences: sentences without a full stop.
+    /// Returns the preset whose release is closest to this kernel, and the known differences
+    /// between them: sentences without a full stop.
     pub fn preset(self) -> (&'static Preset, Vec<String>) {
         let preset = nearest(self.release);
         let (major, minor) = preset.release;
         let mut differs = Vec::new();
+        // The preset that follows the kernel's release.
         match next_after(self.release) {
             None if self.release > preset.release => differs.push(format!(
                 "the kernel is newer: changes after {major}.{minor} are not in {}",
@@ -89,7 +94,7 @@ impl Era {
         (preset, differs)
     }
 
-    /// Returns true if the reserves are no part of dirtyable memory (3.3 and later).
+    /// Returns true if the zones' reserves are no part of dirtyable memory (3.3 and later).
     pub fn reserves_are_not_dirtyable(self) -> bool {
         self.release >= (3, 3)
     }

@@ -23,6 +23,7 @@ pub struct ParseError {
     pub what: String,
 }
 
+/// Returns the error that `what` is wrong in a line, counted from 1.
 fn wrong<T>(line: usize, what: impl Into<String>) -> Result<T, ParseError> {
     Err(ParseError {
         line,
@@ -63,6 +64,8 @@ struct Partial {
 }
 
 impl Partial {
+    /// Checks that the zone has all fields and returns it. The kernel adds a temporary boost to the
+    /// watermarks that it prints, which is subtracted here.
     fn finish(self) -> Result<Zone, ParseError> {
         let shown = format!("node {}, zone {}", self.node, self.name);
         let field = |key: &str| match self.fields.get(key) {
@@ -92,7 +95,8 @@ impl Partial {
     }
 }
 
-/// Parses `/proc/zoneinfo`.
+/// Parses `/proc/zoneinfo` into its zones, in the file's order. Only the first value of each field
+/// counts: those of per-CPU lists have the same names.
 ///
 /// # Errors
 /// A line is malformed, or a zone lacks a field (a truncated file).
@@ -146,7 +150,8 @@ pub fn zoneinfo(text: &str) -> Result<Vec<Zone>, ParseError> {
     }
 }
 
-/// Parses `0, zone Normal`.
+/// Parses the rest of a line `Node 0, zone Normal`, after `Node `, and returns an empty zone.
+/// `line` is the line's number, from 1.
 fn zone_header(rest: &str, line: usize) -> Result<Partial, ParseError> {
     let parts = rest.split_once(',').and_then(|(node, zone)| {
         let name = zone.trim().strip_prefix("zone")?.trim();
@@ -171,7 +176,8 @@ fn zone_header(rest: &str, line: usize) -> Result<Partial, ParseError> {
     }
 }
 
-/// Parses `protection: (0, 3019, 9291)`.
+/// Parses `protection: (0, 3019, 9291)`, the zone's lowmem reserve in pages by the type of a
+/// request's highest zone. `line` is the line's number.
 fn protection(content: &str, line: usize) -> Result<Vec<u64>, ParseError> {
     let inner = content
         .split_once('(')
@@ -189,6 +195,7 @@ fn protection(content: &str, line: usize) -> Result<Vec<u64>, ParseError> {
     }
 }
 
+/// Parses a number of at most `most`; `line` is the line's number for errors.
 fn bounded(word: &str, most: u64, line: usize) -> Result<u64, ParseError> {
     match word.parse::<u64>() {
         Ok(n) if n <= most => Ok(n),
@@ -197,13 +204,13 @@ fn bounded(word: &str, most: u64, line: usize) -> Result<u64, ParseError> {
     }
 }
 
-/// Cuts a word for use in a message.
+/// Cuts a word to 40 characters for use in a message.
 fn shown(word: &str) -> String {
     word.chars().take(40).collect()
 }
 
-/// Parses lines `NAME N`, as in `/proc/vmstat`. The first of several lines with the same name
-/// counts.
+/// Parses lines `NAME N`, as in `/proc/vmstat`, into numbers by name. The first of several lines
+/// with the same name counts.
 ///
 /// # Errors
 /// A line has another form.
@@ -256,7 +263,7 @@ pub fn kilobytes(text: &str) -> Result<BTreeMap<String, u64>, ParseError> {
     Ok(all)
 }
 
-/// Parses one number, with optional white space around it.
+/// Parses one whole number, with optional white space around it.
 ///
 /// # Errors
 /// The text is anything else.
@@ -264,7 +271,7 @@ pub fn number(text: &str) -> Result<u64, ParseError> {
     bounded(text.trim(), u64::MAX, 1)
 }
 
-/// Parses numbers separated by white space.
+/// Parses whole numbers separated by white space, at least one.
 ///
 /// # Errors
 /// The text is anything else, or has more than 16 numbers.
@@ -330,7 +337,7 @@ pub struct SwapArea {
     pub kbytes: u64,
 }
 
-/// Parses `/proc/swaps`.
+/// Parses `/proc/swaps` into its areas; the first line is a header.
 ///
 /// # Errors
 /// A line after the header has another form.
@@ -398,7 +405,8 @@ pub fn root_mount(mountinfo: &str) -> String {
     found.unwrap_or_default()
 }
 
-/// Returns the device number in the result of [`root_mount`].
+/// Returns the device number `MAJOR:MINOR` in the result of [`root_mount`]; `None` if that is
+/// empty.
 pub fn mount_device(mount: &str) -> Option<&str> {
     mount.split(' ').nth(2)
 }
@@ -409,7 +417,8 @@ pub fn config_line(config: &str) -> String {
     found.map_or_else(String::new, |line| format!("{line}\n"))
 }
 
-/// Returns the value in the result of [`config_line`].
+/// Returns the number of timer ticks a second in the result of [`config_line`]; `None` if that is
+/// empty or no number.
 pub fn config_hz(line: &str) -> Option<u32> {
     line.trim().strip_prefix("CONFIG_HZ=")?.parse().ok()
 }
