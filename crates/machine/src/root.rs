@@ -33,7 +33,7 @@ impl Root {
         Self::at("/")
     }
 
-    /// Returns a tree with `proc` and `sys` below `dir`.
+    /// Returns a saved tree with `proc` and `sys` below `dir`.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
@@ -51,7 +51,8 @@ impl Root {
         self.dir.join(file)
     }
 
-    /// Returns the text of a file.
+    /// Reads a file and returns its text. The text is kept, so that [`Self::save`] can write
+    /// everything that was read.
     ///
     /// # Errors
     /// The file is missing, no regular file, too large, or not UTF-8.
@@ -87,7 +88,7 @@ impl Root {
         Ok(kept)
     }
 
-    /// Parses a file.
+    /// Reads a file and parses it.
     ///
     /// # Errors
     /// As [`Self::text`], and errors of the parser.
@@ -99,7 +100,8 @@ impl Root {
         parser(&self.text(file)?).map_err(|e| self.wrong(file, e))
     }
 
-    /// Does the same as [`Self::parsed`] for a file that may be missing.
+    /// Does the same as [`Self::parsed`] for a file that may be missing; `None` if it can't be
+    /// read.
     ///
     /// # Errors
     /// The parser fails.
@@ -114,7 +116,7 @@ impl Root {
         }
     }
 
-    /// Makes an error about a file.
+    /// Makes an error about a file: `what` is the problem.
     pub fn wrong(&self, file: &str, what: impl Display) -> ReadError {
         ReadError {
             path: self.path(file),
@@ -133,7 +135,7 @@ impl Root {
         names
     }
 
-    /// Returns the files read so far: path below the root, and text.
+    /// Returns the files read so far: the path of each below the root, and its text.
     pub fn files(&self) -> Vec<(String, String)> {
         let read = self.read.borrow();
         read.iter()
@@ -141,7 +143,8 @@ impl Root {
             .collect()
     }
 
-    /// Writes the files read so far into a tree that [`Self::at`] can read.
+    /// Writes the files read so far into a tree that [`Self::at`] can read. Returns the number of
+    /// files.
     ///
     /// # Errors
     /// A file can't be written.

@@ -25,7 +25,7 @@ pub struct VerifiedRow {
 }
 
 impl VerifiedRow {
-    /// Returns true if both are equal, up to the possible change.
+    /// Returns true if both figures are equal, up to the change that was possible meanwhile.
     pub fn is_equal(&self) -> bool {
         self.computed.abs_diff(self.actual) <= self.moved
     }
@@ -84,10 +84,11 @@ impl Verification {
         self.rows.iter().all(VerifiedRow::is_equal)
     }
 
-    /// Updates this report of a running machine with the changes since the report `before`: the
-    /// dirty limits follow every page that is freed or cached, and the kernel adds up its counters
-    /// one after the other while its `cpus` CPUs run on. Each CPU has up to 125 pages that are not
-    /// counted yet (Linux `calculate_normal_threshold`).
+    /// Sets by how much each figure of the machine may have changed between its computation and its
+    /// reading. `before` is an earlier report of the same running machine: dirty limits follow
+    /// every page that is freed or cached, and the kernel adds up its counters one after the other
+    /// while its `cpus` CPUs run on. Each CPU has up to 125 pages that are not counted yet (Linux
+    /// `calculate_normal_threshold`).
     #[must_use]
     pub fn since(mut self, before: &Self, cpus: usize) -> Self {
         let moving = self.rows.iter_mut().filter(|r| r.of == "machine");
@@ -128,7 +129,7 @@ pub struct UnknownZone {
     pub zone: String,
 }
 
-/// Returns the populated zones with the engine's description of each.
+/// Returns the populated zones, each as the kernel lists it and as the engine describes it.
 ///
 /// # Errors
 /// A zone has a type that the engine does not support.
@@ -149,9 +150,9 @@ pub fn zones(machine: &Captured) -> Result<Vec<(&Zone, ZoneInfo)>, UnknownZone> 
         .collect()
 }
 
-/// Returns the machine's zone types in order; `None`: a type that the engine does not use. Some
-/// kernels also list zones without pages, which shows the types; for others they follow from their
-/// number.
+/// Returns the machine's zone types in order, by which `lowmem_reserve_ratio` and `protection` are
+/// indexed; `None`: a type that the engine does not use. Some kernels also list zones without
+/// pages, which shows the types; for others they follow from their number.
 fn types(machine: &Captured) -> Vec<Option<ZoneType>> {
     let count = machine
         .zones
@@ -159,6 +160,7 @@ fn types(machine: &Captured) -> Vec<Option<ZoneType>> {
         .map(|z| z.protection.len())
         .max()
         .unwrap_or(0);
+    // A node that lists a zone of every type.
     let full = machine
         .zones
         .chunk_by(|a, b| a.node == b.node)
@@ -188,10 +190,13 @@ pub fn reserve_ratios(machine: &Captured) -> [u64; 3] {
     ratios
 }
 
-/// Explains the value of `min_free_kbytes`.
+/// Explains the value of `min_free_kbytes`: whether it is that of the kernel's formula, that to
+/// which khugepaged raises it, or another one, which an administrator must have set. `zones` are
+/// those of [`zones`].
 pub fn min_free(machine: &Captured, zones: &[(&Zone, ZoneInfo)]) -> MinFree {
     let era = machine.era();
     let low = |kind: ZoneType| kind <= ZoneType::Normal;
+    // Pages of the zones up to Normal.
     let lowmem: u64 = zones
         .iter()
         .map(|(_, i)| *i)
@@ -219,6 +224,7 @@ pub fn min_free(machine: &Captured, zones: &[(&Zone, ZoneInfo)]) -> MinFree {
         .iter()
         .filter(|z| z.present > 0 && zone_type(&z.name).is_some_and(low))
         .count() as u64;
+    // kB to which khugepaged raises the value with so many pages above the high watermarks.
     let raise = |pages| khugepaged_min_free_kbytes(populated, pages, formula);
     let raised = machine.huge_pages.then(|| raise(above));
     // The kernel computed its value at boot; memory that it freed later is managed by now.
@@ -242,7 +248,9 @@ pub fn min_free(machine: &Captured, zones: &[(&Zone, ZoneInfo)]) -> MinFree {
     }
 }
 
-/// Returns the dirty limits, background and dirty, by the formulas and the captured counters.
+/// Returns the dirty limits, background and dirty, in pages, by the engine's formulas and the
+/// captured counters. `reserves` is the sum of the zones' reserves in pages, which kernels since
+/// 3.3 do not count as dirtyable.
 pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::writeback::dirty::Limits {
     let era = machine.era();
     let free = machine.pages("nr_free_pages") + machine.unmanaged_free();
@@ -266,7 +274,8 @@ pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::writeback::dirty::
     mm::writeback::dirty::limits(era.dirty_ratios(), &sysctl, dirtyable, false)
 }
 
-/// Compares every watermark, every reserve and the dirty limits.
+/// Computes every watermark, every lowmem reserve and the dirty limits with the engine's formulas,
+/// and compares them with the kernel's.
 ///
 /// # Errors
 /// A zone has a type that the engine does not support.
@@ -297,6 +306,7 @@ pub fn verify(machine: &Captured) -> Result<Verification, UnknownZone> {
         {
             row((*what).into(), *computed, actual);
         }
+        // Pages of the node's zones, by type.
         let mut sizes = [0; 4];
         for i in infos.iter().filter(|i| i.node == zone.node) {
             sizes[i.kind.index()] = i.size;
@@ -338,7 +348,8 @@ pub fn verify(machine: &Captured) -> Result<Verification, UnknownZone> {
     })
 }
 
-/// Returns possible explanations of the differences.
+/// Returns sentences that may explain the differences between the engine's figures and the
+/// kernel's.
 fn notes(machine: &Captured, rows: &[VerifiedRow]) -> Vec<String> {
     let mut notes = Vec::new();
     let unmanaged = machine.unmanaged_free();

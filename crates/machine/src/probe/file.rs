@@ -26,12 +26,15 @@ pub struct Scratch {
     pub filesystem_bytes: u64,
 }
 
+/// Returns a function that turns an error of the system into the probe's error; `what` names the
+/// failed operation.
 fn failed(what: &'static str) -> impl Fn(io::Error) -> ProbeError {
     move |source| ProbeError::System { what, source }
 }
 
 impl Scratch {
-    /// Creates the file and unlinks it.
+    /// Creates a file in the probe's folder and unlinks it at once, so that none is left however
+    /// the program ends. Direct I/O is used where the filesystem has it.
     ///
     /// # Errors
     /// The folder can't be used, has no space for twice the size, or the system refuses.
@@ -59,6 +62,7 @@ impl Scratch {
         }
         let space = rustix::fs::statvfs(&options.dir)
             .map_err(|e| failed("asking for the free space")(e.into()))?;
+        // Half of the free space, in bytes.
         let room = space.f_bavail.saturating_mul(space.f_frsize) / 2;
         if options.size > room {
             let at_most = room / LEAST_SIZE * (LEAST_SIZE >> 20);
@@ -93,7 +97,8 @@ impl Scratch {
         })
     }
 
-    /// Reads at an aligned offset.
+    /// Fills the buffer from offset `at` of the file, in bytes; the offset must be a multiple of
+    /// 4096.
     ///
     /// # Errors
     /// The read fails.
@@ -101,7 +106,8 @@ impl Scratch {
         self.file.read_exact_at(buffer.bytes_mut(), at)
     }
 
-    /// Writes at an aligned offset.
+    /// Writes the buffer at offset `at` of the file, in bytes; the offset must be a multiple of
+    /// 4096.
     ///
     /// # Errors
     /// The write fails.
@@ -117,7 +123,8 @@ impl Scratch {
         self.file.sync_data()
     }
 
-    /// Asks the system to drop the file's cached pages.
+    /// Asks the system to drop the file's cached pages, so that reads reach the device. Direct I/O
+    /// has none.
     pub fn forget(&self) {
         if !self.direct {
             let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
@@ -125,6 +132,8 @@ impl Scratch {
     }
 }
 
+/// Creates the file for reading and writing. Returns it, and true if its I/O bypasses the page
+/// cache; on a filesystem without direct I/O writes are synchronous instead (`O_DSYNC`).
 fn open(path: &Path) -> io::Result<(File, bool)> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
@@ -155,7 +164,8 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Makes a buffer of `len` bytes that no device can compress or deduplicate.
+    /// Makes a buffer of `len` bytes, aligned for direct I/O, that no device can compress or
+    /// deduplicate: pseudo-random numbers from `seed`.
     pub fn new(len: usize, seed: u64) -> Self {
         let mut memory = vec![0; len + ALIGN];
         let start = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
@@ -175,6 +185,7 @@ impl Buffer {
         &self.memory[self.start..self.start + self.len]
     }
 
+    /// Returns the aligned bytes, to read into.
     fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.len]
     }

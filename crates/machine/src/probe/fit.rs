@@ -44,7 +44,8 @@ pub struct FitRow {
 }
 
 impl FitRow {
-    /// Returns the error of the prediction, in percent of the measurement.
+    /// Returns the error of the prediction, in percent of the measurement; above 0 if the model is
+    /// faster than the device.
     pub fn error_percent(&self) -> f64 {
         (self.predicted / self.measured.rate().max(1e-9) - 1.0) * 100.0
     }
@@ -69,8 +70,9 @@ pub struct Fit {
     pub direct: bool,
 }
 
-/// Fits a model to measurements of a disk. Besides the likely kind, others that the device could be
-/// are tried. The disk's own parameters are kept.
+/// Fits a disk model to measurements of a disk. Besides the likely kind, others that the device
+/// could be are tried, and the one with the smallest error is returned. The disk's own parameters,
+/// such as its queue's size, are kept.
 pub fn fit(measurements: &Measurements, likely: &DiskSpec) -> Fit {
     let others = likely.kind.about().fit.others;
     let mut all: Vec<Fit> = std::iter::once(&likely.kind)
@@ -92,6 +94,8 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
+    /// Prepares the search for parameters of one kind of disk: takes over the parameters of
+    /// `likely` that this kind has.
     fn new(measurements: &'a Measurements, likely: &DiskSpec, kind: DiskKind) -> Self {
         let mut disk = likely.clone();
         disk.kind = kind;
@@ -111,12 +115,16 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// Returns the rate that a disk with these parameters has under the load of `row`, in the
+    /// load's unit, by simulation.
     fn predicted(&self, params: &Params, row: &Measured) -> f64 {
         let span = self.measurements.span;
         predict::rate(&self.disk, params, row.load, span, row.operations)
     }
 
-    /// Returns the error, or a value above `enough` as soon as the error is certain to exceed it.
+    /// Returns the mean of |ln(predicted / measured)| over all loads for these parameters. Stops
+    /// simulating, and returns a value above `enough`, as soon as the error is certain to exceed
+    /// that.
     fn error(&self, params: &Params, enough: f64) -> f64 {
         let rows = &self.measurements.rows;
         let count = rows.len().max(1) as f64;
@@ -124,6 +132,7 @@ impl<'a> Search<'a> {
         for row in rows {
             let ratio = self.predicted(params, row).max(1e-9) / row.rate().max(1e-9);
             sum += ratio.ln().abs();
+            // The caller has found a smaller error before.
             if sum > enough * count {
                 break;
             }
@@ -146,9 +155,11 @@ impl<'a> Search<'a> {
         params.set(name, value).is_ok() && before != Some(value)
     }
 
-    /// Updates the parameter that keeps its ratio to another one.
+    /// Updates the parameter that keeps its ratio to another one, if this kind of disk has one: it
+    /// could not be measured by itself.
     fn settled(&self, mut params: Params) -> Params {
         if let Some((name, leader, _)) = self.how().follows {
+            // `name` follows `leader` in the ratio that the unfitted model has.
             let of = |p: &Params, name| p.get(name).unwrap_or(0.0);
             let ratio = of(&self.base, name) / of(&self.base, leader);
             let value = ratio * of(&params, leader);
@@ -157,14 +168,17 @@ impl<'a> Search<'a> {
         params
     }
 
-    /// Returns how disks of this kind are fitted.
+    /// Returns how disks of this kind are fitted: the parameters to vary, their start values, and
+    /// the one that follows another.
     fn how(&self) -> &'static disks::Fit {
         &self.disk.kind.about().fit
     }
 
-    /// Returns start parameters close to the measurements, which shortens the search.
+    /// Returns start parameters close to the measurements, which shortens the search: from the best
+    /// sequential rates, and the latency of single random reads.
     fn start(&self) -> Params {
         let mut p = self.base.clone();
+        // The highest rate in a direction, at any depth.
         let best = |dir: Dir, random: bool| {
             let of = |m: &&Measured| m.load.dir == dir && m.load.random == random;
             let rows = self.measurements.rows.iter().filter(of);
@@ -193,9 +207,12 @@ impl<'a> Search<'a> {
         self.settled(p)
     }
 
+    /// Searches for the parameters with the smallest error: multiplies and divides one after the
+    /// other by ever smaller factors, as long as that helps.
     fn run(&self) -> Fit {
         let mut best = self.start();
         let mut error = self.error(&best, f64::INFINITY);
+        // Sets one parameter; keeps the change and returns true if the error is smaller with it.
         let mut attempt = |best: &mut Params, name: &'static str, value: f64| {
             let mut params = best.clone();
             if !Self::set(&mut params, name, value) {
@@ -234,6 +251,8 @@ impl<'a> Search<'a> {
         self.result(&best, error)
     }
 
+    /// Returns the found parameters with the measured and the predicted rate of each load. `error`
+    /// is the mean deviation with these parameters.
     fn result(&self, params: &Params, error: f64) -> Fit {
         let how = self.how();
         let follower = how.follows.map(|(name, ..)| name);
@@ -269,7 +288,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Rounds to three significant digits, the precision of the measurements.
+/// Rounds to three significant digits, the precision of the measurements; 0 for values that are not
+/// above 0 or not finite.
 fn rounded(value: f64) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return 0.0;
@@ -281,10 +301,12 @@ fn rounded(value: f64) -> f64 {
 }
 
 impl Fit {
-    /// Formats the measurements and the predictions.
+    /// Formats the measurements and the predictions as lines of text: a heading, a line for each
+    /// load, the sync, and the other kinds of disk that were tried.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         let name = DiskKind::name;
+        // Turns the error, a mean of logarithms, into percent.
         let off = |error: f64| (error.exp() - 1.0) * 100.0;
         let _ = writeln!(
             out,

@@ -31,7 +31,8 @@ impl Load {
         if self.random { "IOPS" } else { "MB/s" }
     }
 
-    /// Returns the rate in its unit; MB are powers of 1000.
+    /// Returns the rate of so many operations in so many seconds, in the load's unit: IOPS if
+    /// random, else MB/s of 1000² bytes.
     pub fn rate(&self, operations: u64, seconds: f64) -> f64 {
         let per_second = operations as f64 / seconds.max(1e-9);
         if self.random {
@@ -43,6 +44,7 @@ impl Load {
 }
 
 impl fmt::Display for Load {
+    /// Writes the load as reports show it, such as `random read 4K depth 8`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dir = match self.dir {
             Dir::Read => "read",
@@ -102,6 +104,7 @@ impl Measured {
 }
 
 impl Serialize for Measured {
+    /// Serializes the load, its rate with unit, and the counts and latencies of its operations.
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct;
         let mut row = s.serialize_struct("Measured", 7)?;

@@ -35,8 +35,9 @@ const SYNC_SHARE: u32 = 20;
 /// The limit on timed syncs.
 const MOST_SYNCS: usize = 500;
 
-/// Measures the device below a folder. `progress` is called before each step with its description,
-/// the number of finished steps and their total.
+/// Measures the device below a folder: fills a temporary file, times syncs, and runs each load for
+/// its share of `options.time`. `progress` is called before each step with its description, the
+/// number of finished steps and their total. `stop` is set by the user to end early.
 ///
 /// # Errors
 /// The folder or size can't be used, the system refuses an operation, or the user stops.
@@ -56,6 +57,7 @@ pub fn measure(
     };
 
     progress(&FILL.to_string(), 0, steps);
+    // Operations that fill the whole file.
     let wanted = options.size / STREAM;
     let fill = step.run(
         FILL,
@@ -63,6 +65,7 @@ pub fn measure(
         wanted,
         start + options.time / FILL_SHARE,
     )?;
+    // Bytes that were written in time; the loads access these only.
     let span = fill.operations * STREAM;
     if span < 2 * STREAM {
         return Err(ProbeError::Input {
@@ -102,6 +105,8 @@ pub fn measure(
     })
 }
 
+/// Returns a function that turns an error of the system into the probe's error; `what` names the
+/// failed operation.
 fn system(what: &'static str) -> impl Fn(io::Error) -> ProbeError {
     move |source| ProbeError::System { what, source }
 }
@@ -112,7 +117,9 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Keeps a load running in the first `span` bytes, for `most` operations or until the deadline.
+    /// Keeps a load running on `depth` threads in the first `span` bytes of the file, for `most`
+    /// operations altogether or until the deadline. Returns the number of operations, the time and
+    /// the latencies.
     fn run(
         &self,
         load: Load,
@@ -160,6 +167,9 @@ impl Step<'_> {
         })
     }
 
+    /// Does operations of a load one after the other as thread number `worker`, until `most`
+    /// operations of all threads have begun, the deadline has passed or the user stops. `next`
+    /// counts the operations of all threads. Returns the latency of each operation.
     fn worker(
         &self,
         load: Load,
@@ -172,6 +182,7 @@ impl Step<'_> {
         let mut buffer = Buffer::new(load.bytes() as usize, u64::from(worker) + 1);
         let mut places = Rng::new(u64::from(worker), "probe");
         let mut latencies = Vec::new();
+        // The places in the file at which operations may begin.
         let slots = (span / load.bytes()).max(1);
         loop {
             let number = next.fetch_add(1, Relaxed);
@@ -192,7 +203,8 @@ impl Step<'_> {
         }
     }
 
-    /// Returns the median time of a small write with its sync, in nanoseconds.
+    /// Times 4-KiB writes at random places of the first `span` bytes, each with its sync, until the
+    /// deadline. Returns the median in nanoseconds.
     fn syncs(&self, span: u64, deadline: Instant) -> Result<u64, ProbeError> {
         let buffer = Buffer::new(RANDOM as usize, 99);
         let mut places = Rng::new(99, "probe");

@@ -10,8 +10,9 @@ use sim::spec::DiskSpec;
 const MOST_READS: u64 = 1000;
 const MOST_WRITES: u64 = 16_000;
 
-/// Returns the rate of a load on a disk, in the load's unit. `span` is the part of the disk in
-/// bytes that the load accesses, `operations` the number of measured operations.
+/// Simulates a load on a disk model and returns its rate, in the load's unit; 0 if the model makes
+/// no progress. `span` is the part of the disk in bytes that the load accesses, `operations` the
+/// number of measured operations, of which only as many are simulated as show the rate.
 pub fn rate(disk: &DiskSpec, params: &Params, load: Load, span: u64, operations: u64) -> f64 {
     let most = match load.dir {
         Dir::Read => MOST_READS,
@@ -22,6 +23,7 @@ pub fn rate(disk: &DiskSpec, params: &Params, load: Load, span: u64, operations:
     let mut places = Rng::new(2, "load");
     let mut queue = Queue::new(disk, params, &mut rng);
     let mut task = IoContext::default();
+    // Blocks of 4 KiB: an operation may need several requests (`pieces`).
     let blocks = load.bytes() / 4096;
     let whole = queue.capacity_blocks() / blocks;
     let slots = (span / load.bytes()).clamp(1, whole.max(1));
