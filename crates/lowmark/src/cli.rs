@@ -241,10 +241,11 @@ pub struct TraceRun {
 }
 
 impl TraceRun {
-    /// Returns the defaults that are used where these options are missing, as a line; `None`: none
-    /// is missing.
+    /// Returns a line with the defaults that `run --trace` or `run --fio` takes for options that
+    /// are missing; `None` if none is missing, or an experiment is run.
     pub fn taken(&self) -> Option<String> {
         self.trace.as_ref().or(self.fio.as_ref())?;
+        // Each option, its default, and whether that is taken.
         let open = [
             ("--policy", POLICY, self.policy.is_empty()),
             ("--machine", MACHINE, self.machine.is_none()),
@@ -254,7 +255,8 @@ impl TraceRun {
         (!taken.is_empty()).then(|| format!("options not given have these values:{taken}"))
     }
 
-    /// Returns the machine that stands in an experiment's place, for a run of an experiment.
+    /// Returns the machine of `--machine`, which replaces an experiment's; `None` if the option is
+    /// absent, or a trace or fio job is run, which has no other.
     pub fn of_experiment(&self) -> Option<String> {
         match self.trace.is_some() || self.fio.is_some() {
             true => None,
@@ -262,7 +264,8 @@ impl TraceRun {
         }
     }
 
-    /// Returns the experiment that these options define, if they define one.
+    /// Returns the experiment that `--trace` or `--fio` and the options beside them define; `None`
+    /// without either of them.
     pub fn run(&self) -> Option<lab::experiment::TraceRun> {
         let trace = self.trace.as_ref().or(self.fio.as_ref())?;
         let machine = machine_here(self.machine.as_deref().unwrap_or(MACHINE));
@@ -284,8 +287,9 @@ impl TraceRun {
     }
 }
 
-/// Returns a machine as `--machine` names it; a file is sought in the folder of the caller, and not
-/// beside the experiment.
+/// Returns a machine as `--machine` names it: the absolute path of a file in the folder of the
+/// caller (not beside the experiment), or else the text itself, which names an included machine or
+/// describes one.
 pub fn machine_here(machine: &str) -> String {
     let path = std::path::Path::new(machine);
     match path.is_file() {
@@ -376,7 +380,8 @@ pub struct TraceGenerate {
     pub seed: u64,
 }
 
-/// Parses a count with the suffix k, M or G (powers of 1000).
+/// Parses a count of at least 1 with the suffix k, M or G (powers of 1000). The error is the
+/// accepted form.
 fn count(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.as_bytes().last() {
         Some(b'k') => (&text[..text.len() - 1], 1000),
@@ -548,6 +553,7 @@ pub struct Machine {
     pub json: bool,
 }
 
+/// Parses the size of a probe's file in bytes, such as `256M`: 16M to 64G.
 fn probe_size(text: &str) -> Result<u64, String> {
     let size = sim::spec::Size::parse(text)?.0;
     if (machine::probe::LEAST_SIZE..=machine::probe::MOST_SIZE).contains(&size) {
@@ -557,6 +563,7 @@ fn probe_size(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Parses the time of a probe in whole seconds, such as `60s`: 2s to 3600s.
 fn probe_time(text: &str) -> Result<Duration, String> {
     let seconds = text.strip_suffix('s').unwrap_or(text).parse::<u64>();
     match seconds {
@@ -565,6 +572,7 @@ fn probe_time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Splits `KEY=VALUE` at the first `=`; the key must not be empty.
 fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {

@@ -20,7 +20,7 @@ pub enum Kernel {
     Shell(KernelShell),
 }
 
-/// Reads how often a kernel's timer ticks.
+/// Parses how often a second a kernel's timer ticks: 100, 250, 300 or 1000.
 fn hz(text: &str) -> Result<u32, String> {
     let hz = text.parse().ok();
     let known = hz.filter(|hz| ticks::ACCEPTED.contains(hz));

@@ -144,7 +144,7 @@ fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses a time between two samples.
+/// Parses a time between two samples, from a tenth of a second to ten minutes.
 pub fn interval(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).ok();
     let most = Duration::from_secs(600);
@@ -152,6 +152,7 @@ pub fn interval(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "accepted: 100ms to 10m".to_owned())
 }
 
+/// Parses a number of seconds above 0.
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse::<f64>().ok();
     seconds

@@ -38,6 +38,7 @@ pub struct Top {
     pub once: bool,
 }
 
+/// Parses a playback speed, in recorded seconds per second: 0.01 to 65536.
 fn speed(text: &str) -> Result<f64, String> {
     let speed = text.parse::<f64>().ok();
     let fits = speed.filter(|s| (0.01..=65_536.0).contains(s));

@@ -121,6 +121,7 @@ pub struct Tune {
     pub json: bool,
 }
 
+/// Parses the name of a setting that `tune` may change. The error lists all names.
 fn knob(text: &str) -> Result<lab::tune::space::Knob, String> {
     let all = lab::tune::space::Knob::NAMES;
     let found = all.iter().find(|(name, _)| *name == text);
@@ -129,6 +130,8 @@ fn knob(text: &str) -> Result<lab::tune::space::Knob, String> {
         .ok_or_else(|| format!("accepted: {}", all.map(|(name, _)| name).join(", ")))
 }
 
+/// Parses the name of the figure by which `--adversary` judges a pattern of bursts. The error lists
+/// all names.
 fn worst(text: &str) -> Result<lab::tune::adversary::Worst, String> {
     let all = lab::tune::adversary::Worst::NAMES;
     let found = all.iter().find(|(name, _)| *name == text);
@@ -137,6 +140,8 @@ fn worst(text: &str) -> Result<lab::tune::adversary::Worst, String> {
         .ok_or_else(|| format!("accepted: {}", all.map(|(name, _)| name).join(", ")))
 }
 
+/// Accepts `kernel:NAME`, and returns the text as it is; whether such a kernel was built is checked
+/// later.
 fn real_kernel(text: &str) -> Result<String, String> {
     let named = text.strip_prefix("kernel:").unwrap_or_default();
     match named.is_empty() {

@@ -94,7 +94,8 @@ pub struct Validate {
 const KERNEL: &str = "6.12";
 
 impl Validate {
-    /// Returns the names under which the kernels were built.
+    /// Returns the names under which the kernels of `--kernel` were built, without `kernel:`; 6.12
+    /// if the option is absent.
     pub fn kernels(&self) -> Vec<String> {
         let bare = |name: &String| name.strip_prefix("kernel:").unwrap_or(name).to_owned();
         match self.kernels.is_empty() {

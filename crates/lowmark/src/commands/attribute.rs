@@ -8,7 +8,11 @@ use lab::diagnostic::Diagnostic;
 use lab::model::Experiment;
 use lab::runner::{self, Journal, RunOptions};
 
-/// Runs the prefixes of a patch series and prints the effect of each patch.
+/// Runs the prefixes of a patch series with more and more seeds, and prints the effect of each
+/// patch. After Ctrl-C prints the effects found so far, and returns `Stopped`.
+///
+/// # Errors
+/// The series, `--set` or `--cap` is wrong, or the user stopped the runs.
 pub fn run(args: &Attribute) -> Result<(), Failure> {
     let set: Vec<String> = args.set.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let tried = attribute::load(&args.series, &set).map_err(|e| Failure::Input(e.into()))?;
@@ -22,6 +26,7 @@ pub fn run(args: &Attribute) -> Result<(), Failure> {
         return Err(Failure::Input(Diagnostic::placeless(what, accepted).into()));
     }
     let stop = crate::interrupt::flag();
+    // Runs an experiment's cells; `journal` keeps the runs of earlier rounds.
     let mut round = |experiment: &Experiment, journal: &mut dyn Journal| {
         let options = RunOptions {
             jobs: super::run::fitting_jobs(experiment, args.jobs)?,

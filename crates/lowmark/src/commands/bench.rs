@@ -9,7 +9,8 @@ use miette::miette;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Runs the measurements. Ratios are comparable within one run only; absolute figures depend on the
+/// Measures the engine's speed and size, or that of the cache simulator (`bench replay`), and
+/// prints the figures. Ratios are comparable within one run only; absolute figures depend on the
 /// computer.
 pub fn run(args: &Bench) -> Result<(), Failure> {
     let replay_only = args.trace.is_some() || args.write_trace.is_some();
@@ -61,6 +62,7 @@ pub fn run(args: &Bench) -> Result<(), Failure> {
     text::print(&out)
 }
 
+/// Returns the error that `option` belongs to the other measurement, `bench WHAT` with `what`.
 fn misplaced(option: &str, what: &str) -> Failure {
     Failure::Input(miette!(
         help = format!("accepted: lowmark bench {what} {option}"),
@@ -68,11 +70,13 @@ fn misplaced(option: &str, what: &str) -> Failure {
     ))
 }
 
+/// Returns the error that a file can't be written.
 fn unwritten(path: &Path, e: &std::io::Error) -> Failure {
     Failure::System(miette!("can't write `{}`: {e}", path.display()))
 }
 
-/// Measures the cache simulator on a trace of 10 million requests.
+/// Measures the cache simulator's requests per second on a trace: the given one, or a generated one
+/// of 10 million requests. With `--write-trace` only writes that trace.
 fn replay(args: &Bench) -> Result<(), Failure> {
     if let Some(path) = &args.write_trace {
         let mut file = Single::create(path, args.replace, |_| Ok(true))?;
@@ -95,6 +99,7 @@ fn replay(args: &Bench) -> Result<(), Failure> {
     let rows = replay::bench::replay(&path, args.rounds.get()).map_err(unreadable)?;
     let bare = replay::bench::bare_array(&path, args.rounds.get()).map_err(unreadable)?;
     let threads = super::run::jobs(None);
+    // Seconds to simulate fifty cache sizes at once.
     let fifty = |policy| replay::bench::fifty_sizes(&path, policy, threads).map_err(unreadable);
     let curves: Value = json!({
         "threads": threads,

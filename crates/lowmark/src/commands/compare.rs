@@ -10,7 +10,8 @@ use lab::results::Single;
 use std::io::Write as _;
 use std::path::Path;
 
-/// Reads the sides and prints the differences.
+/// Reads the results of all sides and prints their differences in the wanted form, or writes them
+/// to the file of `--out`.
 pub fn run(args: &Compare) -> Result<(), Failure> {
     let sides: Result<Vec<Column>, Diagnostic> = args.sides.iter().map(|s| side(s)).collect();
     let mut sides = sides.map_err(|e| Failure::Input(e.into()))?;
@@ -43,8 +44,8 @@ pub fn run(args: &Compare) -> Result<(), Failure> {
     Ok(file.finish()?)
 }
 
-/// Parses a side: `PATH`, `NAME=PATH` or `NAME=PATH,PATH`. If the whole text is an existing path,
-/// it is taken as a path.
+/// Reads the results that one argument names, as a column of the comparison: `PATH`, `NAME=PATH` or
+/// `NAME=PATH,PATH`. If the whole text is an existing path, it is taken as a path.
 fn side(written: &str) -> Result<Column, Diagnostic> {
     if Path::new(written).exists() {
         return Ok(Column {
@@ -66,7 +67,8 @@ fn side(written: &str) -> Result<Column, Diagnostic> {
     })
 }
 
-/// Splits one side into sides by the values of an axis.
+/// Splits the one side into several by the values of an axis, such as `dirty_ratio`; more than one
+/// side is an error.
 fn by_axis(mut sides: Vec<Column>, axis: &str) -> Result<Vec<Column>, Diagnostic> {
     match (sides.pop(), sides.is_empty()) {
         (Some(side), true) => side.by_axis(axis),
@@ -77,7 +79,8 @@ fn by_axis(mut sides: Vec<Column>, axis: &str) -> Result<Vec<Column>, Diagnostic
     }
 }
 
-/// Shortens names that are paths by their common beginning and by the file's name.
+/// Shortens the names of sides that are paths: to the last part of each if these differ, else
+/// without `/results.json`. Names that would be equal or empty stay as they are.
 fn shorten(sides: &mut [Column]) {
     let cut = |label: &str| {
         let label = label.strip_suffix("/results.json").unwrap_or(label);
@@ -86,6 +89,7 @@ fn shorten(sides: &mut [Column]) {
     let whole: Vec<String> = sides.iter().map(|s| cut(&s.label)).collect();
     let last = |label: &String| label.rsplit('/').next().unwrap_or_default().to_owned();
     let short: Vec<String> = whole.iter().map(last).collect();
+    // True if no two names are equal and none is empty.
     let clear = |names: &[String]| {
         let mut all: Vec<&String> = names.iter().collect();
         all.sort();

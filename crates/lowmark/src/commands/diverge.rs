@@ -8,7 +8,8 @@ use lab::diverge::{self, Side};
 use lab::experiment::Overrides;
 use lab::model::{Cell, Experiment};
 
-/// Runs two iterations and prints where they diverge.
+/// Runs two iterations side by side and prints the first decision that differs, and what follows
+/// from it.
 pub fn run(args: &Diverge) -> Result<(), Failure> {
     let overrides = Overrides {
         set: args.set.iter().map(|(k, v)| format!("{k}={v}")).collect(),
@@ -32,7 +33,9 @@ pub fn run(args: &Diverge) -> Result<(), Failure> {
     }
 }
 
-/// Returns the run that a word names.
+/// Returns the run that a word names: an iteration of the baseline, or `POLICY:ITERATION`. The word
+/// must select exactly one cell of the experiment, and not one of a real kernel, whose decisions
+/// are not recorded.
 fn side<'a>(experiment: &'a Experiment, word: &str) -> Result<Side<'a>, Failure> {
     let wrong = |what: String, accepted: String| {
         Failure::Input(Diagnostic::placeless(what, accepted).into())

@@ -12,7 +12,7 @@ use std::io::Write as _;
 /// The folders of the included files.
 const FOLDERS: [&str; 3] = ["experiments", "machines", "policies"];
 
-/// Lists the included files, or prints one.
+/// Lists the files that are compiled into the program, or prints the one that is named.
 pub fn run(args: &Examples) -> Result<(), Failure> {
     let shown = |path: &str| FOLDERS.iter().any(|f| path.starts_with(&format!("{f}/")));
     let files = FILES.iter().filter(|(path, _)| shown(path));
@@ -40,7 +40,7 @@ pub fn run(args: &Examples) -> Result<(), Failure> {
     text::print(&format!("{}\n{hint}\n", grid.text()))
 }
 
-/// Writes a small experiment.
+/// Writes a small commented experiment to a new file.
 pub fn new(args: &New) -> Result<(), Failure> {
     let mut file = Single::create(&args.file, false, |_| Ok(true))?;
     let shown = args.file.display();

@@ -7,7 +7,8 @@ use lab::reference;
 use lab::rows::explain::{Parts, entries, list};
 use std::fmt::Write as _;
 
-/// Explains a name, or lists all names.
+/// Explains the name of a row, counter, figure or word, or lists all names. An unknown name is an
+/// error that gives similar ones.
 pub fn run(args: &Explain) -> Result<(), Failure> {
     let Some(name) = &args.name else {
         return if args.json {
@@ -36,7 +37,7 @@ pub fn run(args: &Explain) -> Result<(), Failure> {
     text::print(&texts.join("\n"))
 }
 
-/// Lists the names of the reference, by kind.
+/// Lists the names of the reference as text, below a heading for each kind.
 fn reference_list() -> String {
     let mut out = String::new();
     let mut kind = "";
@@ -45,6 +46,7 @@ fn reference_list() -> String {
             kind = e.kind;
             let _ = writeln!(out, "\n{kind}");
         }
+        // Some names begin with a prefix and `: `, which the list leaves out.
         let label = e.name.split_once(": ").map_or(e.name, |(_, l)| l);
         let _ = writeln!(out, "  {label}");
     }

@@ -4,7 +4,7 @@ use crate::cli::Export;
 use crate::failure::Failure;
 use crate::front::{Exports, Results};
 
-/// Writes results in other formats.
+/// Writes a results folder in the formats of other tools that the options name.
 pub fn run(args: &Export) -> Result<(), Failure> {
     let results = Results::open(&args.results).map_err(Failure::Said)?;
     let to = Exports {

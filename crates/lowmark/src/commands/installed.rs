@@ -19,13 +19,14 @@ pub fn completions(args: &Completions) -> Result<(), Failure> {
     text::print(&script(args.shell))
 }
 
+/// Returns the completion script of the whole command line for a shell.
 fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), NAME, &mut script);
     String::from_utf8(script).expect("names of options are text")
 }
 
-/// Writes the man pages, either all of them or none.
+/// Writes the man pages of the program and its subcommands, either all of them or none.
 pub fn man(args: &Man) -> Result<(), Failure> {
     let mut pages = Vec::new();
     let mut program = Cli::command().disable_help_subcommand(true);
@@ -40,7 +41,8 @@ pub fn man(args: &Man) -> Result<(), Failure> {
     ))
 }
 
-/// Collects the man pages of a command and its subcommands, with their file names.
+/// Adds the man page of a command, called `name`, and those of its visible subcommands to `pages`,
+/// each with its file name and contents.
 fn collect(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
     let mut page = Vec::new();
     let named = command.clone().display_name(name.to_owned());
@@ -52,7 +54,9 @@ fn collect(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) ->
     Ok(())
 }
 
-/// Writes all pages to temporary files before the first one is moved to its place.
+/// Writes pages, each a file name and its contents, into `dir`: all to temporary files before the
+/// first one is moved to its place, so that an error leaves the old pages. The folder is made if
+/// missing.
 fn write_all(dir: &Path, pages: &[(String, Vec<u8>)]) -> Result<(), Failure> {
     if !dir.is_dir() {
         fs::create_dir(dir).map_err(|e| {

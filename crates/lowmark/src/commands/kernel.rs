@@ -30,6 +30,8 @@ pub fn run(what: &Kernel) -> Result<(), Failure> {
 }
 
 impl From<BuildError> for Failure {
+    /// Turns an error of building into the program's failure, by which the exit code is chosen:
+    /// stopped, wrong input (a full disk too), or an error of the system.
     fn from(error: BuildError) -> Self {
         let mut diagnostic = MietteDiagnostic::new(error.to_string());
         if let Some(help) = error.help() {
@@ -52,7 +54,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Makes the progress of a build that `stop` stops.
+    /// Makes the progress of a build. `stop` is set to end it; `quiet`, or no terminal, shows none.
     pub fn new(quiet: bool, stop: &Arc<AtomicBool>) -> Self {
         let bar = if quiet || !std::io::stderr().is_terminal() {
             ProgressBar::hidden()
@@ -72,6 +74,8 @@ impl Progress {
 }
 
 impl Watch for Progress {
+    /// Shows a step of the build: notes as lines, compilation as a bar if its length is known,
+    /// other steps as a message.
     fn step(&mut self, step: Step<'_>) {
         let words = match step {
             Step::Note(note) => {
@@ -105,6 +109,7 @@ impl Watch for Progress {
     }
 }
 
+/// Builds a kernel from a source tree or a Debian package, and prints its name and place.
 fn build(args: &KernelBuild) -> Result<(), Failure> {
     let source = match (&args.tree, &args.debian) {
         (Some(tree), None) => Source::Tree(tree.clone()),
@@ -233,7 +238,8 @@ fn images_line(bytes: u64) -> String {
     }
 }
 
-/// Describes the sources of a kernel.
+/// Describes the sources of a kernel: the tree or package, patches and configuration fragments,
+/// joined by ` + `.
 fn from(built: &build::Built) -> String {
     let parts = [&built.record.patches, &built.record.fragments];
     let parts = parts.into_iter().flatten().map(String::as_str);
@@ -243,6 +249,8 @@ fn from(built: &build::Built) -> String {
     all.join(" + ")
 }
 
+/// Returns a listed kernel as JSON: `built` is its record, or `trouble` the reason why it can't be
+/// used.
 fn as_json(row: &Listed) -> serde_json::Value {
     let (built, trouble) = match &row.built {
         Ok(built) => (Some(&built.record), None),
@@ -257,11 +265,12 @@ fn as_json(row: &Listed) -> serde_json::Value {
     })
 }
 
-/// Returns the cache of disk images.
+/// Returns the user's cache of disk images.
 fn images() -> Result<Images, BuildError> {
     Ok(Images::at(build::Cache::of_user()?.images()))
 }
 
+/// Removes the named kernels, and with `--images` the kept disk images.
 fn remove(args: &KernelRemove) -> Result<(), Failure> {
     for name in &args.names {
         let added = installed::remove(name)?;
@@ -293,6 +302,8 @@ node = [{ zones = [{ zone = "Normal", size = "512M" }] }]
 disk = { kind = "ssd", capacity = "10G" }
 "#;
 
+/// Boots a kernel with a shell on this terminal, on the machine of an experiment's first cell or a
+/// default one. Returns when the guest ends.
 fn shell(args: &KernelShell) -> Result<(), Failure> {
     let policy = format!("policy=\"{PREFIX}{}\"", args.name);
     let set = args.set.iter().map(|(k, v)| format!("{k}={v}"));

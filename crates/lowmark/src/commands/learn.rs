@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 /// The folder of the settings, below the root.
 const VM: &str = "proc/sys/vm";
 
+/// Returns the error that the machine's files can't be read or are not of a supported Linux.
 fn unreadable(e: &impl std::fmt::Display) -> Failure {
     Failure::Input(miette!(
         help = "accepted: a Linux with 4 KiB pages, or a saved tree of its /proc and /sys",
@@ -42,6 +43,7 @@ struct Settings {
 }
 
 impl Settings {
+    /// Reads a setting of `/proc/sys/vm`. The error is a sentence with its path.
     fn read(&self, name: &str) -> Result<u64, String> {
         let path = self.dir.join(name);
         let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -49,7 +51,8 @@ impl Settings {
         number.map_err(|_| format!("{}: `{}` is not a number", path.display(), text.trim()))
     }
 
-    /// Returns a message if another process has changed a setting.
+    /// Returns a message if another process has changed a setting since this one wrote it; `None`
+    /// if all are as expected.
     fn foreign(&self) -> Result<Option<String>, String> {
         for (name, ours) in &self.now {
             let now = self.read(name)?;
@@ -62,6 +65,8 @@ impl Settings {
         Ok(None)
     }
 
+    /// Writes the settings, with `--apply` only. Each is noted in the undo log first, with its
+    /// original value, so that a killed `learn` can be undone.
     fn write(&mut self, setting: &Setting) -> Result<(), String> {
         let Some((undo, _)) = &mut self.undo else {
             return Ok(());
@@ -83,11 +88,14 @@ impl Settings {
     }
 }
 
-/// Determines which settings the kernel has and how they are computed.
+/// Determines which settings the kernel has for its watermarks and how they are computed:
+/// `wmark_low_kbytes` and `wmark_high_kbytes` (*tunable-watermarks*), `watermark_scale_factor`, or
+/// only `min_free_kbytes`.
 fn learning(root: &Root, captured: &Captured) -> Result<Learning, Failure> {
     let zones = verify::zones(captured).map_err(|e| unreadable(&e))?;
     let release = parse::release(&captured.release).unwrap_or((0, 0));
     let there = |name: &str| root.path(&format!("{VM}/{name}")).exists();
+    // A setting that has a value of its own.
     let set = |name: &str| -> Result<Option<u64>, Failure> {
         let path = format!("{VM}/{name}");
         let value = root.optional(&path, parse::number);
@@ -116,11 +124,13 @@ fn learning(root: &Root, captured: &Captured) -> Result<Learning, Failure> {
     })
 }
 
-/// Reads the counters.
+/// Takes a sample at `at_ns` (nanoseconds since the start): counters of direct reclaims and of
+/// kswapd's work, and whether a zone is below its low watermark.
 fn look(root: &Root, at_ns: u64) -> Result<Look, String> {
     let text = root.text("proc/vmstat").map_err(|e| e.to_string())?;
     let stat = proc::vmstat(&text);
     // Before 4.8, and for some since, counters are per zone, so they are summed.
+    // The counter of this name, or the sum over its zones.
     let all = |name: &str| match stat.get(name) {
         Some(n) => *n,
         None => stat
@@ -148,7 +158,7 @@ fn look(root: &Root, at_ns: u64) -> Result<Look, String> {
     })
 }
 
-/// Checks that the counters needed for learning exist.
+/// Checks that the counters that learning needs exist; their absence is an error.
 fn told(root: &Root) -> Result<(), Failure> {
     let text = root.text("proc/vmstat").map_err(|e| unreadable(&e))?;
     let stat = proc::vmstat(&text);
@@ -162,7 +172,9 @@ fn told(root: &Root) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Learns watermarks on the running Linux.
+/// Learns watermarks on the running Linux: samples its counters, and proposes (or with `--apply`
+/// sets) higher watermarks after direct reclaims. Restores the original settings at the end, then
+/// prints causes and effects.
 pub fn run(args: &Learn) -> Result<(), Failure> {
     let root = match &args.root {
         Some(dir) => Root::at(dir),
@@ -218,7 +230,8 @@ pub fn run(args: &Learn) -> Result<(), Failure> {
     }
 }
 
-/// Checks that settings can be written, and starts the undo log and its guard.
+/// Checks that the settings can be written, and starts the undo log and its guard: a process that
+/// restores the settings if this one is killed.
 fn guarded(args: &Learn, settings: &Settings) -> Result<(Undo, Option<Guard>), Failure> {
     let names = settings.now.iter().map(|(name, _)| settings.dir.join(name));
     for path in names {
@@ -260,7 +273,9 @@ struct Course<'a> {
 }
 
 impl Course<'_> {
-    /// Takes a sample if one is due, and applies the settings that follow from it.
+    /// Takes a sample if one is due at `now` (nanoseconds since the start), and applies and prints
+    /// the settings that follow from it. Learning stops, without an error, if another process has
+    /// changed a setting (`aside`).
     fn tick(&mut self, now: u64) -> Result<(), String> {
         if now < self.next || self.aside.is_some() {
             return Ok(());
@@ -294,7 +309,8 @@ impl Course<'_> {
     }
 }
 
-/// Learns until the end; records the tracepoints of direct reclaim if permissions allow.
+/// Learns until the end of `--duration`, `stop` (Ctrl-C), or another reason to stop. Returns the
+/// reason, and the traced direct reclaims if permissions allowed tracing. The error is a sentence.
 fn watch(
     args: &Learn,
     root: &Root,
@@ -304,6 +320,7 @@ fn watch(
     let limit = args.duration.as_nanos() as u64;
     let mut failed = None;
     let start = course.start;
+    // Takes a sample if one is due; returns the reason if learning is over.
     let mut over = || {
         if stop.load(SeqCst) {
             return Some(Ended::Asked);
@@ -339,7 +356,9 @@ fn watch(
 
 type Watched = Result<(Ended, Option<RunResult>), String>;
 
-/// Records events meanwhile; `None`: permissions do not allow that.
+/// Learns while the tracepoints of direct reclaim are recorded. `over` is called all the time and
+/// returns the reason to stop; `limit` is the longest time in nanoseconds. Returns the reason and
+/// the recording's figures; `None`: permissions do not allow tracing, and nothing was done.
 fn traced(over: &mut dyn FnMut() -> Option<Ended>, limit: u64) -> Option<Watched> {
     let (instance, guard) = instance(false);
     let instance = instance.ok()?;
@@ -367,12 +386,13 @@ fn traced(over: &mut dyn FnMut() -> Option<Ended>, limit: u64) -> Option<Watched
     Some(done)
 }
 
+/// Formats settings as `vm.NAME = VALUE`, joined by commas.
 fn setting_text(setting: &Setting) -> String {
     let all = setting.iter().map(|(name, n)| format!("vm.{name} = {n}"));
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the direct reclaims per second of a period.
+/// Returns the direct reclaims per second of a period; 0 if it has no length.
 fn rate(p: &Period) -> f64 {
     let seconds = (p.to_ns - p.from_ns) as f64 / 1e9;
     if seconds > 0.0 {
@@ -382,7 +402,8 @@ fn rate(p: &Period) -> f64 {
     }
 }
 
-/// Formats cause and effect of each step, and the proposed setting.
+/// Formats cause and effect of each step as a table, then the traced direct reclaims and the
+/// proposed setting. `traced` is `None` where tracing was not possible.
 fn shown(course: &Course<'_>, args: &Learn, traced: Option<&RunResult>) -> String {
     let mut table = text::table([
         "from, s",
@@ -428,7 +449,8 @@ fn shown(course: &Course<'_>, args: &Learn, traced: Option<&RunResult>) -> Strin
     out
 }
 
-/// Formats the settings to start with next time.
+/// Formats the settings to start with at the next boot, and how far they are from the original
+/// ones.
 fn proposal(course: &Course<'_>, args: &Learn) -> String {
     let Some((setting, low)) = course.learner.learned() else {
         return "nothing was learned: there was no direct reclaim, and kswapd kept up\n".to_owned();
@@ -455,6 +477,8 @@ fn proposal(course: &Course<'_>, args: &Learn) -> String {
     out + "\n"
 }
 
+/// Returns the course of learning as JSON: every step with its cause and effects, and the learned
+/// setting.
 fn json(course: &Course<'_>, traced: Option<&RunResult>) -> serde_json::Value {
     let of = |setting: &Setting| -> serde_json::Value {
         let all = setting

@@ -39,6 +39,7 @@ pub enum Mark {
 }
 
 impl Mark {
+    /// Returns git's word for the verdict, a subcommand of `git bisect`.
     fn word(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -68,7 +69,8 @@ pub struct History {
     pub root: PathBuf,
 }
 
-/// Runs git in a folder, without the user's settings.
+/// Runs git in the folder `at`, without the user's hooks and questions, and returns its output,
+/// also if git fails. The error is that git can't be started.
 fn git(at: &Path, arguments: &[&str]) -> Result<Output, Failure> {
     let mut command = Command::new("git");
     command.arg("-C").arg(at);
@@ -85,11 +87,13 @@ fn git(at: &Path, arguments: &[&str]) -> Result<Output, Failure> {
     output.map_err(|e| Failure::System(miette::miette!("git can't be run: {e}")))
 }
 
+/// Returns git's output as text without white space around it.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
 }
 
-/// Runs git and returns its output; a failure is an error.
+/// Runs git in the folder `at` and returns its standard output; a failure of git is an error with
+/// its message.
 fn done(at: &Path, arguments: &[&str]) -> Result<String, Failure> {
     let output = git(at, arguments)?;
     match output.status.success() {
@@ -102,7 +106,8 @@ fn done(at: &Path, arguments: &[&str]) -> Result<String, Failure> {
     }
 }
 
-/// Returns the commit that a revision of a repository names.
+/// Returns the commit that a revision `name` of the repository `tree` names. `option` is the
+/// command line's option, for the error: the folder is no repository, or has no such commit.
 pub fn revision(tree: &Path, option: &str, name: &str) -> Result<Commit, Failure> {
     let wrong = |what: String, accepted: &str| {
         Failure::Input(Diagnostic::placeless(what, accepted.to_owned()).into())
@@ -134,6 +139,7 @@ pub fn revision(tree: &Path, option: &str, name: &str) -> Result<Commit, Failure
     named(tree, &text(&found.stdout))
 }
 
+/// Returns the commit with this hash and its subject.
 fn named(at: &Path, hash: &str) -> Result<Commit, Failure> {
     let subject = done(at, &["show", "--no-patch", "--format=%s", hash])?;
     let hash = hash.to_owned();
@@ -141,7 +147,8 @@ fn named(at: &Path, hash: &str) -> Result<Commit, Failure> {
 }
 
 impl History {
-    /// Clones a repository into a folder, which is emptied first.
+    /// Clones the repository `tree` into the folder `root`, which is emptied first. The clone
+    /// shares the objects and has no work tree yet.
     pub fn clone_of(tree: &Path, root: PathBuf) -> Result<Self, Failure> {
         let io = |what: &str, e: std::io::Error| {
             Failure::System(miette::miette!("can't {what} {}: {e}", root.display()))
@@ -159,14 +166,15 @@ impl History {
         Ok(Self { root })
     }
 
-    /// Returns the number of commits after `good` up to `bad`.
+    /// Returns the number of commits after `good` up to `bad`, those that the search has to tell
+    /// apart.
     pub fn between(&self, good: &Commit, bad: &Commit) -> Result<u32, Failure> {
         let range = format!("{}..{}", good.hash, bad.hash);
         let count = done(&self.root, &["rev-list", "--count", &range])?;
         Ok(count.parse().unwrap_or(0))
     }
 
-    /// Checks out a commit.
+    /// Checks out a commit in the clone, to build it; local changes are lost.
     pub fn checkout(&self, commit: &Commit) -> Result<(), Failure> {
         done(
             &self.root,
@@ -175,17 +183,19 @@ impl History {
         .map(drop)
     }
 
-    /// Starts a search.
+    /// Starts git's bisection between the two ends. Returns the commit to test first.
     pub fn start(&self, good: &Commit, bad: &Commit) -> Result<Next, Failure> {
         done(&self.root, &["bisect", "start", "--no-checkout"])?;
         done(&self.root, &["bisect", "bad", &bad.hash])?;
         self.mark(good, Mark::Good)
     }
 
-    /// Marks a commit and returns the next state.
+    /// Tells git the verdict on a commit, and returns the next commit to test or the outcome of the
+    /// search.
     pub fn mark(&self, commit: &Commit, mark: Mark) -> Result<Next, Failure> {
         let output = git(&self.root, &["bisect", mark.word(), &commit.hash])?;
         let (said, trouble) = (text(&output.stdout), text(&output.stderr));
+        // Git's message names the first bad commit when it is known.
         let first = said
             .lines()
             .find_map(|l| l.strip_suffix(" is the first bad commit"));

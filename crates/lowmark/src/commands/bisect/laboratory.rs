@@ -45,10 +45,12 @@ struct Runs {
 }
 
 impl Journal for Runs {
+    /// Returns a run of an earlier search, which is then not repeated; `None`: it has to run.
     fn earlier(&mut self, cell: u32, iteration: u32) -> Option<RunResult> {
         self.known.remove(&(cell, iteration))
     }
 
+    /// Stores a run in the commit's log. A failure to do so is only reported.
     fn finished(&mut self, cell: u32, iteration: u32, result: &RunResult) {
         if let Err(e) = self.log.finished(cell, iteration, result) {
             eprintln!(
@@ -58,17 +60,20 @@ impl Journal for Runs {
     }
 }
 
+/// Returns the error that a file or folder can't be opened, read, written or made; `what` is the
+/// verb.
 fn trouble(what: &str, path: &Path, e: &std::io::Error) -> Failure {
     Failure::System(miette::miette!("can't {what} {}: {e}", path.display()))
 }
 
 impl Laboratory<'_> {
-    /// Returns the file in which a commit's build failure is kept.
+    /// Returns the path of the file that keeps why a commit can't be built, in the commit's folder.
     fn failed(folder: &Path) -> PathBuf {
         folder.join("not-built.txt")
     }
 
-    /// Opens the runs of a commit that belong to this experiment and program.
+    /// Opens the log of a commit's runs in `folder`. Runs of another experiment or another build of
+    /// this program are dropped, with a message.
     fn runs(&self, folder: &Path) -> Result<Runs, Failure> {
         let path = folder.join("iterations.log");
         let mut options = File::options();
@@ -81,6 +86,8 @@ impl Laboratory<'_> {
             Failure::System(miette::miette!("{} is not a log of runs", path.display()))
         })?;
         let header = Header::new(&self.experiment, false, lab::results::log::build());
+        // `None`: the kept runs fit; `Some(None)`: the log is new; `Some(Some(why))`: they are of
+        // other terms.
         let another = match &kept.header {
             None => Some(None),
             Some(then) => then.difference(&header).map(Some),
@@ -100,7 +107,8 @@ impl Laboratory<'_> {
         })
     }
 
-    /// Builds a commit. Returns the reason if it can't be built.
+    /// Checks out a commit and builds it. Returns `None` if it was built, else the reason why this
+    /// commit can't be: a failed compilation is no error of the search.
     fn build(&mut self, history: &History, commit: &Commit) -> Result<Option<String>, Failure> {
         history.checkout(commit)?;
         self.request.source = Source::Tree(history.root.clone());
@@ -118,6 +126,9 @@ impl Laboratory<'_> {
 }
 
 impl Judge for Laboratory<'_> {
+    /// Returns the figure in `runs` runs of a commit, with its kept runs first. Builds the kernel
+    /// only if runs are missing. `Sample::None` with the reason if it can't be built or no run has
+    /// the figure.
     fn sample(&mut self, history: &History, commit: &Commit, runs: u32) -> Result<Sample, Failure> {
         let folder = self.folder.join(commit.short());
         fs::create_dir_all(&folder).map_err(|e| trouble("make", &folder, &e))?;
@@ -163,6 +174,7 @@ impl Judge for Laboratory<'_> {
         Ok(Sample::Values(values))
     }
 
+    /// Reports a judged commit on standard error, unless `--quiet`.
     fn looked(&mut self, step: &Step) {
         if !self.quiet {
             eprintln!("{}", super::text::step(step));

@@ -31,6 +31,7 @@ use sha2::{Digest as _, Sha256};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
+/// Returns the error for wrong input: `what` is wrong, and `accepted` would be right.
 fn wrong(what: impl Into<String>, accepted: impl Into<String>) -> Failure {
     Failure::Input(Diagnostic::placeless(what, accepted).into())
 }
@@ -48,7 +49,8 @@ struct Terms {
 }
 
 impl Terms {
-    /// Returns the first parameter that differs.
+    /// Returns the name of the first parameter in which this search and `now` differ; `None` if
+    /// they are the same search.
     fn difference(&self, now: &Self) -> Option<&'static str> {
         let pairs = [
             (self.tree != now.tree, "repository"),
@@ -72,7 +74,11 @@ struct Place {
 }
 
 impl Place {
-    /// Claims a new folder, or that of the same search.
+    /// Claims the folder `dir` for a search with these parameters: a new or empty folder, or that
+    /// of the same search, which then continues. The folder is locked until the value is dropped.
+    ///
+    /// # Errors
+    /// The folder has other files, another search, or another process that searches in it.
     fn claim(dir: PathBuf, terms: &Terms) -> Result<Self, Failure> {
         let io = |what: &str, e: &dyn std::fmt::Display| {
             wrong(
@@ -117,6 +123,8 @@ impl Place {
     }
 }
 
+/// Returns the SHA-256 digest of each file in hexadecimal digits, by which a changed patch or
+/// configuration is noticed.
 fn digests(paths: &[PathBuf]) -> Result<Vec<String>, Failure> {
     let one = |path: &PathBuf| {
         let bytes = input::bytes(path, 512 << 20).map_err(|e| {
@@ -128,7 +136,7 @@ fn digests(paths: &[PathBuf]) -> Result<Vec<String>, Failure> {
     paths.iter().map(one).collect()
 }
 
-/// Reads the experiment with a kernel as its policy; it must have one cell.
+/// Reads the experiment with kernel `name` as its policy; it must have exactly one cell.
 fn load(args: &Bisect, name: &str) -> Result<Experiment, Failure> {
     let mut set: Vec<String> = args.set.iter().map(|(k, v)| format!("{k}={v}")).collect();
     set.push(format!("policy=\"{PREFIX}{name}\""));
@@ -154,13 +162,19 @@ fn load(args: &Bisect, name: &str) -> Result<Experiment, Failure> {
     Ok(experiment)
 }
 
-/// Returns a name for the search's kernels, the same for all searches between the same commits.
+/// Returns a name for the search's kernels, the same for all searches between the same commits of a
+/// repository.
 fn kernels_name(tree: &Path, good: &Commit, bad: &Commit) -> String {
     let all = format!("{} {} {}", tree.display(), good.hash, bad.hash);
     format!("bisect-{}", &hex(&Sha256::digest(all))[..12])
 }
 
-/// Searches a kernel's history for the first bad commit.
+/// Searches a kernel's history for the first commit that changed a figure, prints the answer, and
+/// keeps it beside all runs in the search's folder. The same command continues an interrupted
+/// search.
+///
+/// # Errors
+/// An argument is wrong, an end can't be judged, the system refuses, or the user stopped.
 pub fn run(args: &Bisect) -> Result<(), Failure> {
     if !(args.error > 0.0 && args.error < 1.0) {
         let what = format!("`--error {}` is not a probability of error", args.error);
@@ -201,6 +215,8 @@ pub fn run(args: &Bisect) -> Result<(), Failure> {
     };
     let place = Place::claim(args.out.clone().unwrap_or_else(default), &terms)?;
     let history = History::clone_of(&args.tree, place.dir.join("tree"))?;
+    // The numbers of runs with which all decisions together are wrong with at most this
+    // probability.
     let power = Power::of_search(args.error, history.between(&good, &bad)?, args.most);
     if power.fewest() > args.most {
         let accepted = format!(

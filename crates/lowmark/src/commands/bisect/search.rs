@@ -21,7 +21,7 @@ pub trait Judge {
     /// shorter one.
     fn sample(&mut self, history: &History, commit: &Commit, runs: u32) -> Result<Sample, Failure>;
 
-    /// Reports that a commit was judged.
+    /// Reports that a commit was judged, or skipped.
     fn looked(&mut self, step: &Step);
 }
 
@@ -97,6 +97,8 @@ struct EndSamples {
     bad: Vec<f64>,
 }
 
+/// Returns the step of a commit with these values in its runs. `side` is the end that the commit is
+/// like; `None`: it is skipped.
 fn step_of(commit: &Commit, values: &[f64], side: Option<Side>) -> Step {
     Step {
         commit: commit.clone(),
@@ -109,14 +111,16 @@ fn step_of(commit: &Commit, values: &[f64], side: Option<Side>) -> Step {
     }
 }
 
-/// Runs both ends until they differ or the limit on runs is reached. Returns the samples and the
-/// probability that the difference is an error; `None`: they do not differ.
+/// Runs both ends until they differ or the limit on runs is reached. Returns their values, and the
+/// probability that the difference is an error; `None`: they do not differ, so there is nothing to
+/// search for.
 fn look_at_ends(
     judge: &mut impl Judge,
     history: &History,
     (good, bad): (&Commit, &Commit),
     power: &Power,
 ) -> Result<(EndSamples, Option<f64>), Failure> {
+    // The runs of each end so far; `power` says how many come next.
     let mut runs = power.next(0).unwrap_or(power.most);
     loop {
         let mut of = |commit: &Commit| match judge.sample(history, commit, runs)? {
@@ -144,7 +148,9 @@ fn look_at_ends(
     }
 }
 
-/// Runs a commit until it can be judged or the limit on runs is reached.
+/// Runs a commit with more and more runs until its values show which end it is like, or the limit
+/// on runs is reached. Returns the judgement; a commit that can't be judged is skipped, with the
+/// reason.
 fn look_at(
     judge: &mut impl Judge,
     history: &History,
@@ -188,7 +194,9 @@ fn look_at(
     }
 }
 
-/// Searches for the first bad commit. `metric` is the figure's name and unit.
+/// Searches for the first bad commit between `good` and `bad`: judges both ends, then each commit
+/// that git's bisection asks for. `metric` is the figure's name and unit. The answer has the
+/// outcome and the probability that it is wrong, summed over all decisions.
 pub fn search(
     judge: &mut impl Judge,
     history: &History,
@@ -196,6 +204,7 @@ pub fn search(
     power: Power,
     metric: (&str, &str),
 ) -> Result<Answer, Failure> {
+    // `told`: the probability of error with which the ends were told apart.
     let (samples, told) = look_at_ends(judge, history, (good, bad), &power)?;
     let mut answer = Answer {
         metric: metric.0.to_owned(),

@@ -4,7 +4,7 @@ use super::search::{Answer, Found, Step};
 use crate::text::table;
 use lab::bisect::Side;
 
-/// Formats a number with the digits that matter.
+/// Formats a number with more decimals the smaller it is; none from 1000 on, and for whole numbers.
 fn number(value: f64) -> String {
     match value.abs() {
         v if v >= 1000.0 || v == v.trunc() => format!("{value:.0}"),
@@ -13,6 +13,7 @@ fn number(value: f64) -> String {
     }
 }
 
+/// Returns the words for a commit's judgement.
 fn verdict(step: &Step) -> &'static str {
     match (step.side, step.between) {
         (Some(Side::Good), false) => "good",
@@ -23,7 +24,8 @@ fn verdict(step: &Step) -> &'static str {
     }
 }
 
-/// Formats a judged commit as one line.
+/// Formats a judged commit as one line: hash, judgement, median and runs or the reason why it was
+/// skipped, subject.
 pub fn step(step: &Step) -> String {
     let commit = &step.commit;
     let what = match (&step.why, &step.summary) {
@@ -35,7 +37,7 @@ pub fn step(step: &Step) -> String {
     format!("{short} {verdict}: {what} ({})", commit.subject)
 }
 
-/// Formats a share as a percentage.
+/// Formats a share (0 to 1) as a percentage.
 fn percent(share: f64) -> String {
     match share * 100.0 {
         p if p < 0.01 => "less than 0.01 %".to_owned(),
@@ -44,6 +46,7 @@ fn percent(share: f64) -> String {
     }
 }
 
+/// Formats the outcome of a search in sentences, with the probability that it is wrong.
 fn found(answer: &Answer) -> String {
     let wrong = || {
         format!(
@@ -87,7 +90,8 @@ fn found(answer: &Answer) -> String {
     }
 }
 
-/// Formats the whole answer: the outcome first, then the commits.
+/// Formats the whole answer: the outcome, a table of the judged commits, and the reasons why
+/// commits were skipped.
 pub fn answer(answer: &Answer) -> String {
     let mut rows = table([
         "commit", "like", "median", "least", "most", "runs", "wrong", "subject",
