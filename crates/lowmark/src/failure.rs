@@ -40,7 +40,7 @@ impl Failure {
         ExitCode::from(self.code())
     }
 
-    /// Returns the exit code.
+    /// Returns the exit code: 2 for wrong input, 130 if the user stopped the command, else 1.
     pub fn code(&self) -> u8 {
         match self {
             Self::Input(_) => 2,
@@ -50,7 +50,7 @@ impl Failure {
         }
     }
 
-    /// Returns the printed text.
+    /// Returns the text that is printed on standard error.
     pub fn text(&self) -> String {
         match self {
             Self::Input(report) | Self::System(report) => format!("{report:?}"),
@@ -86,6 +86,8 @@ impl From<CheckFailure> for Failure {
 }
 
 impl From<OutputError> for Failure {
+    /// Turns an error of a results folder into a failure: errors of writing are the system's; other
+    /// ones are wrong input, detected before anything was computed.
     fn from(error: OutputError) -> Self {
         let report = miette::Report::msg(error.to_string());
         match error {

@@ -10,8 +10,8 @@ pub fn flag() -> Arc<AtomicBool> {
     flag_saying("stopping; finished iterations are kept; once more to stop at once")
 }
 
-/// Makes the first Ctrl-C call `last` and end the process with exit code 130, for work that can't
-/// be stopped in the middle.
+/// Makes Ctrl-C call `last` and then end the process with exit code 130, for work that can't be
+/// stopped in the middle.
 pub fn before_exit(mut last: impl FnMut() + Send + 'static) {
     let _ = ctrlc::set_handler(move || {
         last();
@@ -19,8 +19,9 @@ pub fn before_exit(mut last: impl FnMut() + Send + 'static) {
     });
 }
 
-/// As [`flag`], with another message for the first Ctrl-C. There is one flag per process: commands
-/// that run several things in a row get it for each, so Ctrl-C stops the current one.
+/// Does the same as [`flag`], with the message `words` for the first Ctrl-C. There is one flag per
+/// process: commands that run several things in a row get it for each, so Ctrl-C stops the current
+/// one. The first message stays.
 pub fn flag_saying(words: &'static str) -> Arc<AtomicBool> {
     static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     let install = || {

@@ -41,7 +41,8 @@ pub const MORE_MEMORY: &str = "accepted: more memory (`ulimit -v`, the container
 /// demand, and the process is killed if it can't.
 const STACK: usize = 8 << 20;
 
-/// Runs the command line; returns the process's exit code.
+/// Runs the command line in a thread with a large stack; returns the process's exit code. Memory
+/// that runs out ends the command with one sentence.
 ///
 /// # Panics
 /// Passes on a panic of a command, which is a bug.
@@ -68,7 +69,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints clap's help, or its error about the command line.
+/// Prints clap's help to standard output, or its error about the command line to standard error.
+/// Returns the exit code.
 fn refused(e: &clap::Error) -> ExitCode {
     if e.use_stderr() {
         let colour = std::io::stderr().is_terminal();
@@ -84,6 +86,7 @@ fn refused(e: &clap::Error) -> ExitCode {
     ExitCode::from(e.exit_code() as u8)
 }
 
+/// Runs the subcommand.
 fn run(cli: &cli::Cli) -> Result<(), Failure> {
     match &cli.command {
         cli::Command::Run(args) => commands::run::run(args),

@@ -5,7 +5,8 @@ use lab::results::{ClaimedFolder, Published, Terms};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Claims the requested folder, or else a new one in `results/NAME`.
+/// Claims the requested folder `out` for results, or else a new one in `results/NAME`. `terms` say
+/// what the results are of, and whether earlier ones may be replaced.
 pub fn claim(out: Option<&Path>, name: &str, terms: Terms<'_>) -> Result<ClaimedFolder, Failure> {
     let place = match out {
         Some(dir) => ClaimedFolder::claim(dir, terms)?,

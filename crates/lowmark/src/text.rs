@@ -68,7 +68,8 @@ pub fn say(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Prints `text`, escaped as in [`plain`]; a closed pipe (`| head`) is no error.
+/// Prints `text` to standard output, escaped as in [`plain`]. A closed pipe (`| head`) is no error,
+/// other failures to write are.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let text = plain(text, screen().colour);
@@ -80,7 +81,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints `value` as JSON.
+/// Prints `value` to standard output as indented JSON.
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(value).expect("plain data has a JSON form");
     text.push('\n');

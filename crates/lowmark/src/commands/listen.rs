@@ -37,7 +37,9 @@ struct Open {
 }
 
 impl Files {
-    /// Makes the requested files; `None`: none is requested.
+    /// Makes the files of `--ftrace`, `--zoneinfo` and `--perfetto`, new ones, for every cell of
+    /// the experiment; `None`: none is requested. Only the engine has them, so a real kernel in the
+    /// experiment is an error.
     pub fn new(args: &Run, experiment: &Experiment) -> Result<Option<Self>, Failure> {
         let wrong = |what: String, accepted: &str| {
             Err(Failure::Input(Diagnostic::placeless(what, accepted).into()))
@@ -92,6 +94,7 @@ impl Files {
             open.insert(cell.key(), files);
         }
         let open = Mutex::new(open);
+        // Gives a cell's files to its first iteration; other iterations have no listener.
         let listen = move |cell: &Cell, iteration: u32| -> Option<Box<dyn Listener>> {
             let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
             let files = open.get_mut(&cell.key()).filter(|_| iteration == 0)?;
@@ -103,7 +106,8 @@ impl Files {
         }))
     }
 
-    /// Checks after the runs that all files were written.
+    /// Checks after the runs that all files were written. The error is that of the first incomplete
+    /// file.
     pub fn written(&self) -> Result<(), Failure> {
         for (path, failure) in &self.failures {
             let failure = failure
@@ -119,6 +123,7 @@ impl Files {
     }
 }
 
+/// Returns the error that a file can't be made.
 fn unwritable(path: &Path, e: &io::Error) -> Failure {
     let what = format!("{} can't be made: {e}", path.display());
     let accepted = "accepted: a new file in an existing folder";
@@ -126,7 +131,8 @@ fn unwritable(path: &Path, e: &io::Error) -> Failure {
 }
 
 /// Returns the path of a cell's file: the given one, or with several cells one beside it with the
-/// cell's number and key in its name, as in the results' `series/`.
+/// cell's number `nth` and key in its name, as in the results' `series/`. `cells` is the number of
+/// cells.
 fn path_of(path: &Path, cell: &Cell, nth: usize, cells: usize) -> PathBuf {
     if cells == 1 {
         return path.to_owned();
@@ -149,6 +155,7 @@ struct Writing {
 }
 
 impl Writing {
+    /// Begins to write a cell's files; `selection` says which events go to the trace.
     fn new(files: Open, selection: &Selection) -> Self {
         let ftrace = files.ftrace.map(|(file, failure)| {
             let buffered = BufWriter::with_capacity(BUFFER, file);
@@ -166,6 +173,7 @@ impl Writing {
 }
 
 impl Listener for Writing {
+    /// Writes an event of the engine to the trace and to Perfetto's.
     fn heard(&mut self, at: Moment<'_>, event: &Event) {
         if let Some(ftrace) = &mut self.ftrace {
             ftrace.heard(at, event);
@@ -175,6 +183,7 @@ impl Listener for Writing {
         }
     }
 
+    /// Writes a text that marks a moment to the trace and to Perfetto's.
     fn marked(&mut self, at: Moment<'_>, text: &str) {
         if let Some(ftrace) = &mut self.ftrace {
             ftrace.marked(at, text);
@@ -184,6 +193,8 @@ impl Listener for Writing {
         }
     }
 
+    /// Ends the files of a run. `zoneinfo` makes the text of /proc/zoneinfo at its end. A failure
+    /// to write is kept for [`Files::written`].
     fn ended(&mut self, zoneinfo: &dyn Fn() -> String) {
         if let Some(ftrace) = &mut self.ftrace {
             ftrace.ended(zoneinfo);
@@ -198,18 +209,22 @@ impl Listener for Writing {
         }
     }
 
+    /// Writes a wait of the task `comm` to Perfetto's trace.
     fn waited(&mut self, wait: &Ended, comm: &str) {
         if let Some(perfetto) = &mut self.perfetto {
             perfetto.waited(wait, comm);
         }
     }
 
+    /// Writes to Perfetto's trace how many requests a disk's queue has at `ns`, the time of the
+    /// run.
     fn queued(&mut self, ns: u64, disk: usize, requests: u32) {
         if let Some(perfetto) = &mut self.perfetto {
             perfetto.queued(ns, disk, requests);
         }
     }
 
+    /// Returns true if events are to be reported: a trace is written.
     fn hears(&self) -> bool {
         self.ftrace.is_some() || self.perfetto.is_some()
     }

@@ -21,7 +21,8 @@ use std::path::Path;
 /// change with every page, and the kernel does not read all counters at once.
 const LOOKS: usize = 50;
 
-/// Describes or verifies a machine.
+/// Describes this machine or a saved one as a machine file, after measuring its disk if asked for
+/// (`--probe`); or compares its figures with the engine's formulas (`--verify`).
 pub fn run(args: &cli::Machine) -> Result<(), Failure> {
     let root = root(args)?;
     let captured = Captured::read(&root).map_err(unreadable)?;
@@ -52,7 +53,8 @@ pub fn run(args: &cli::Machine) -> Result<(), Failure> {
     deliver(args, out, &captured, &described, Some(&fit))
 }
 
-/// Describes the machine and checks that an experiment can use it.
+/// Describes the machine with the options of the command line and checks that an experiment can use
+/// it. `disk` is the tested disk, `fit` the model fitted to its measurements.
 pub fn described(
     args: &cli::Machine,
     captured: &Captured,
@@ -70,7 +72,8 @@ pub fn described(
     Ok(described)
 }
 
-/// Measures the device below a folder, with progress on a terminal.
+/// Measures the device below the folder `dir`, with progress on a terminal. Ctrl-C stops the
+/// measurement.
 fn measure(args: &cli::Machine, dir: &Path) -> Result<Measurements, Failure> {
     let stop = crate::interrupt::flag_saying("stopping; once more to stop at once");
     let options = probe::Options {
@@ -95,8 +98,8 @@ fn measure(args: &cli::Machine, dir: &Path) -> Result<Measurements, Failure> {
     })
 }
 
-/// Returns the measured disk. A filesystem without its own block device counts as a disk of its
-/// size.
+/// Returns the captured disk that the measured folder lies on. A filesystem without a captured
+/// block device counts as a disk of its own size.
 fn probed_disk(captured: &Captured, measurements: &Measurements) -> Disk {
     let found = captured.disk_of(&measurements.device);
     found.cloned().unwrap_or_else(|| Disk {
@@ -107,7 +110,8 @@ fn probed_disk(captured: &Captured, measurements: &Measurements) -> Disk {
     })
 }
 
-/// Returns the tree of files to read.
+/// Returns the files to read: the running system's, or a saved tree (`--root`), which must have
+/// `proc/zoneinfo`.
 pub fn root(args: &cli::Machine) -> Result<Root, Failure> {
     let Some(dir) = &args.root else {
         return Ok(Root::live());
@@ -130,7 +134,8 @@ pub fn unreadable(e: ReadError) -> Failure {
     ))
 }
 
-/// Returns the requested disk, or else the likely one.
+/// Returns the disk of `--disk`, or else the likely one, which is `None` on a machine without
+/// disks. An unknown name is an error that lists the disks.
 pub fn tested_disk<'a>(
     args: &cli::Machine,
     captured: &'a Captured,
@@ -162,6 +167,9 @@ fn check(described: &Described) -> Result<(), Failure> {
         .map_err(|e| Failure::Input(e.into()))
 }
 
+/// Delivers the description: to the file `out`, if one was asked for, else to standard output. The
+/// nearest preset and the notes go to standard error. `--json` prints everything, the fit of a
+/// probe too.
 fn deliver(
     args: &cli::Machine,
     out: Option<Single>,
@@ -200,7 +208,7 @@ fn deliver(
     }
 }
 
-/// Returns true if this command wrote the file.
+/// Returns true if this command wrote the file `out`, so that `--replace` may overwrite it.
 fn is_ours(out: &Path) -> std::io::Result<bool> {
     let mut start = Vec::new();
     let file = std::fs::File::open(out)?;
@@ -208,7 +216,7 @@ fn is_ours(out: &Path) -> std::io::Result<bool> {
     Ok(start == HEADER.as_bytes())
 }
 
-/// Saves the files that were read as a tree.
+/// Saves the files that were read as a tree in the new folder `dir`, which `--root` can read.
 fn save(args: &cli::Machine, root: &Root, dir: &Path) -> Result<(), Failure> {
     let terms = Terms {
         kind: Kind::Machine,
@@ -228,6 +236,9 @@ fn save(args: &cli::Machine, root: &Root, dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Compares the engine's figures with the kernel's and prints them; a difference is an error. On a
+/// running machine the figures that change all the time are read up to [`LOOKS`] times, so that an
+/// unlucky moment does not count as a difference.
 fn verify(args: &cli::Machine, root: &Root, first: Captured) -> Result<(), Failure> {
     let compare = |captured: &Captured| {
         verify::verify(captured)
@@ -264,6 +275,8 @@ fn verify(args: &cli::Machine, root: &Root, first: Captured) -> Result<(), Failu
     )))
 }
 
+/// Formats a verification: a table of the figures, the origin of `min_free_kbytes`, and notes.
+/// `looks` is how often the machine was read.
 fn to_text(captured: &Captured, report: &Verification, looks: usize) -> String {
     let mut table = text::table(["of", "figure", "computed", "kernel", ""]);
     for row in &report.rows {

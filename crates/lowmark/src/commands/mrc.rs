@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trace::{Format, Options, TraceError};
 
-/// Runs the trace with every policy and size.
+/// Simulates caches on a trace, one for each policy and size, and prints their miss ratios; with
+/// `--out` also writes them to a results folder.
 pub fn run(args: &Mrc) -> Result<(), Failure> {
     let plan = plan(args)?;
     let title = args.trace.file_name().unwrap_or_default().to_string_lossy();
@@ -64,7 +65,7 @@ pub fn run(args: &Mrc) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the plan with progress on a terminal.
+/// Runs the plan on the trace, with progress on a terminal, and returns the curves.
 fn watched(trace: &Path, plan: &Plan) -> Result<Curves, TraceError> {
     let bar = ProgressBar::new_spinner();
     bar.set_message("reading the trace");
@@ -82,7 +83,8 @@ fn watched(trace: &Path, plan: &Plan) -> Result<Curves, TraceError> {
     curves
 }
 
-/// Makes Ctrl-C release the claimed folder, since the simulator can't be stopped.
+/// Makes Ctrl-C release the claimed folder, because the simulator can't be stopped. Returns the
+/// folder in a lock; `None` in it: an interrupt has taken it.
 fn guarded(place: ClaimedFolder) -> Arc<Mutex<Option<ClaimedFolder>>> {
     let place = Arc::new(Mutex::new(Some(place)));
     let held = Arc::clone(&place);
@@ -90,6 +92,7 @@ fn guarded(place: ClaimedFolder) -> Arc<Mutex<Option<ClaimedFolder>>> {
     place
 }
 
+/// Locks the claimed folder, also after a panic of its holder.
 fn lock(place: &Mutex<Option<ClaimedFolder>>) -> std::sync::MutexGuard<'_, Option<ClaimedFolder>> {
     place.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -99,7 +102,12 @@ pub fn unreadable(e: TraceError) -> Failure {
     Failure::Input(miette!(help = format!("accepted: {}", e.accepted), "{e}"))
 }
 
-/// Makes the plan of the options.
+/// Makes the plan of a simulation from the options: policies without repetitions, sizes, sampling
+/// and the model of writes.
+///
+/// # Errors
+/// A policy is unknown or has no model of writes, or sizes are given in bytes where objects have
+/// none.
 pub fn plan(args: &Mrc) -> Result<Plan, Failure> {
     let mut policies = Vec::new();
     for name in &args.policy {
@@ -162,6 +170,8 @@ pub fn plan(args: &Mrc) -> Result<Plan, Failure> {
     })
 }
 
+/// Returns the model of writes from the options. Limits become shares of the cache, and the
+/// device's rate in MiB/s the time for a page.
 fn model(args: &Mrc) -> Result<WriteModel, Failure> {
     let share = |option: &str, percent: f64| {
         if (0.0..=100.0).contains(&percent) {
@@ -188,6 +198,7 @@ fn model(args: &Mrc) -> Result<WriteModel, Failure> {
     })
 }
 
+/// Returns the contents of `results.json`.
 fn document(curves: &Curves) -> serde_json::Value {
     json!({ "lowmark": env!("CARGO_PKG_VERSION"), "mrc": curves })
 }
@@ -248,6 +259,7 @@ const WRITES: [Figure; 4] = [
     },
 ];
 
+/// Returns the figures to show: the miss ratio, and those of writes if writes are modelled.
 fn figures(curves: &Curves) -> Vec<&'static Figure> {
     let writes = if curves.model.is_some() {
         &WRITES[..]
@@ -257,7 +269,7 @@ fn figures(curves: &Curves) -> Vec<&'static Figure> {
     std::iter::once(&MISSES).chain(writes).collect()
 }
 
-/// Describes the sample.
+/// Describes the sample from which the figures are estimated.
 fn sample_line(s: &SampleFacts) -> String {
     format!(
         "{} objects with {} requests, {:.4} % of all objects",
@@ -271,12 +283,13 @@ fn sample_line(s: &SampleFacts) -> String {
 const BOUND_HINT: &str = "± is an error bound from the sample itself, meant to hold at 99 of 100 sizes; \
                           it reaches over 0 to 1 where a cache has too few pages of the sample";
 
-/// Returns the largest distance of the exact figure from an estimate.
+/// Returns the largest distance of the exact figure from an estimate; `None`: the figure is exact.
 fn error(p: &Point) -> Option<f64> {
     Some(p.bound?.error(p.miss_ratio))
 }
 
-/// Formats the curves as tables for a terminal.
+/// Formats the curves as tables for a terminal: one for each figure, with a row for each size and a
+/// column for each policy.
 pub fn tables(curves: &Curves) -> String {
     let mut out = match curves.objects {
         Some(objects) => format!("{} requests for {objects} objects\n", curves.requests),
@@ -314,7 +327,8 @@ pub fn tables(curves: &Curves) -> String {
     out
 }
 
-/// Formats the curves as `curves.csv`.
+/// Formats the curves as `curves.csv`: a row for each policy and size. Columns of samples and
+/// writes are there only if they were asked for.
 pub fn csv(curves: &Curves) -> String {
     let mut out = "policy,pages,requests,misses,miss_ratio".to_owned();
     if curves.sample.is_some() {
@@ -358,6 +372,7 @@ pub fn csv(curves: &Curves) -> String {
     out
 }
 
+/// Returns the files of the results folder.
 fn files(curves: &Curves) -> Vec<File> {
     let mut json = serde_json::to_string_pretty(&document(curves)).expect("plain data");
     json.push('\n');
@@ -368,6 +383,8 @@ fn files(curves: &Curves) -> Vec<File> {
     ]
 }
 
+/// Returns the page `report.html`: charts of the figures, and facts about the trace, the sample and
+/// the model of writes.
 fn page(curves: &Curves) -> String {
     let sizes: Vec<u32> = curves.curves[0].points.iter().map(|p| p.size).collect();
     let mut facts = vec![

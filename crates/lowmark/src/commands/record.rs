@@ -22,13 +22,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Waits for the end of the process that wrote an undo log, and undoes its changes.
+/// Waits for the end of the process that wrote an undo log, and undoes its changes. The hidden
+/// command `undo` is run as a guard for the case that the process is killed.
 pub fn undo(args: &Undo) -> Result<(), Failure> {
     let done = undo::wait_and_undo(&args.file);
     done.map_err(|e| Failure::System(miette!("{}: {e}", args.file.display())))
 }
 
-/// Undoes the changes of killed processes, and reports them.
+/// Undoes the changes that killed processes left to the running system, and reports them.
 pub fn sweep() {
     place::say(&undo::sweep(Path::new(FOLDER)));
 }
@@ -45,6 +46,7 @@ struct Here {
 }
 
 impl Here {
+    /// Returns the facts about a live cache that is recorded instead of this machine.
     fn cache(cache: Live) -> Self {
         Self {
             machine: None,
@@ -54,6 +56,9 @@ impl Here {
         }
     }
 
+    /// Reads the facts about this machine: its description, and its disks with that of the root
+    /// filesystem first. `wanted` are the disks of `--disk`; an unknown one is an error. A machine
+    /// that can't be described is only noted.
     fn look(wanted: &[String]) -> Result<Self, Failure> {
         let root = Root::live();
         let captured = Captured::read(&root).map_err(|e| e.to_string());
@@ -103,7 +108,9 @@ impl Here {
     }
 }
 
-/// Makes an instance of tracefs and its guard, or returns the reason why there is none.
+/// Makes an instance of tracefs for this recording, and its guard, which removes the instance if
+/// this process is killed. Returns the reason instead if there is none: `unwanted`, or no
+/// permission.
 pub fn instance(unwanted: bool) -> (Result<Instance, String>, Option<Guard>) {
     if unwanted {
         return (Err("switched off by --no-events".to_owned()), None);
@@ -130,6 +137,8 @@ struct Running {
     waiter: std::thread::JoinHandle<std::io::Result<ExitStatus>>,
 }
 
+/// Starts the command to record. A thread waits for its end, notes the time and writes to a pipe,
+/// on which the recorder waits meanwhile.
 fn start(command: &[String]) -> Result<Running, Failure> {
     let [program, arguments @ ..] = command else {
         unreachable!("there is a command")
@@ -155,7 +164,10 @@ fn start(command: &[String]) -> Result<Running, Failure> {
     Ok(Running { ended, at, waiter })
 }
 
-/// Records the running Linux, or a live cache, into a results folder.
+/// Records the running Linux, or a live cache, into a results folder, and prints the rows.
+///
+/// # Errors
+/// The recording fails, the command can't be run or ends with a failure, or the user interrupts.
 pub fn run(args: &Record) -> Result<(), Failure> {
     let cache = args.live.as_deref().map(super::top::cache).transpose()?;
     let here = match cache {
@@ -176,6 +188,7 @@ pub fn run(args: &Record) -> Result<(), Failure> {
         what: what(args),
         disks: here.disks.clone(),
     };
+    // The recording is written to a temporary file, and read back for the results.
     let spool = tempfile::tempfile_in(place.partial().parent().unwrap_or(Path::new(".")));
     let spool = spool.map_err(|e| Failure::System(miette!("a temporary file: {e}")))?;
     let stop = interrupt::flag_saying("stopping; the recording until now is kept");
@@ -219,7 +232,7 @@ pub fn run(args: &Record) -> Result<(), Failure> {
     }
 }
 
-/// Returns the kernel's release.
+/// Returns the kernel's release, or the word for a live cache.
 fn release(args: &Record) -> String {
     if args.live.is_some() {
         return live::RELEASE.to_owned();
@@ -228,7 +241,7 @@ fn release(args: &Record) -> String {
     release.map_or_else(|_| "Linux".to_owned(), |text| text.trim().to_owned())
 }
 
-/// Describes the recorded workload.
+/// Describes the recorded workload: the command, or the duration.
 fn what(args: &Record) -> String {
     match (&args.command[..], args.duration) {
         ([], Some(time)) => humantime::format_duration(time).to_string(),
@@ -238,8 +251,9 @@ fn what(args: &Record) -> String {
 
 type Waiter = std::thread::JoinHandle<std::io::Result<ExitStatus>>;
 
-/// Records until something ends the recording; a command that is still running is waited for
-/// afterwards.
+/// Records until the command ends, the duration is over, the user interrupts or the live cache is
+/// gone. Returns why the recording ended, its cost, and the thread that waits for the command,
+/// which may still be running.
 fn record(
     (args, cache): (&Record, Option<Live>),
     about: &About,
@@ -319,7 +333,8 @@ fn record(
     Ok((ended, cost, running.map(|r| r.waiter)))
 }
 
-/// Waits for the command's end.
+/// Waits for the end of the command that `waiter` waits for. Returns its status; `None`: there was
+/// no command, or Ctrl-C ended it. `ended` says why the recording was over.
 fn wait(waiter: Option<Waiter>, ended: Ended) -> Result<Option<ExitStatus>, Failure> {
     let Some(waiter) = waiter else {
         return Ok(None);
@@ -333,7 +348,7 @@ fn wait(waiter: Option<Waiter>, ended: Ended) -> Result<Option<ExitStatus>, Fail
     Ok(Some(status).filter(|_| ended != Ended::Asked))
 }
 
-/// Describes the cost of recording.
+/// Describes the cost of recording: samples, size of events, CPU time, and lost events.
 fn cost_text(cost: &Cost, args: &Record) -> String {
     let mut text = format!(
         "recorded {:.1} s: {} samples, one every {}, {} KiB of events; recording took {:.2} s of CPU, {:.2} % of one",

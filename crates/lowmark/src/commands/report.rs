@@ -25,7 +25,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Makes the report on `outcomes`.
+    /// Makes the report on `outcomes`: the rows, the findings in them, and the page.
     pub fn new(outcomes: &Outcomes) -> Self {
         let comparison = Comparison::new(outcomes);
         let page = lab::report::page::report(outcomes, &comparison);
@@ -42,7 +42,8 @@ impl Answer {
     }
 }
 
-/// Puts recordings side by side, each with its machine's name. Equal names get numbers.
+/// Puts recordings side by side as the columns of a report, each with the name of its machine.
+/// Equal names of columns get numbers.
 pub fn outcomes_of(recordings: Vec<(Recording, String)>) -> Outcomes {
     let mut names: Vec<String> = Vec::new();
     let mut whats: Vec<String> = Vec::new();
@@ -75,11 +76,13 @@ pub fn outcomes_of(recordings: Vec<(Recording, String)>) -> Outcomes {
     recorded::outcomes("record", &whats.join(" | "), text, measured)
 }
 
+/// Returns the error for wrong input: `what` is wrong, and `accepted` would be right.
 fn wrong(what: String, accepted: &str) -> Failure {
     Failure::Input(Diagnostic::placeless(what, accepted).into())
 }
 
-/// Converts measured figures to rows.
+/// Prints the rows of mm reports for recordings, a run's folder, or files of another machine. With
+/// `--experiment` the engine's prediction stands beside the measured figures.
 pub fn run(args: &Report) -> Result<(), Failure> {
     let mut outcomes = match &args.runs[..] {
         [] => foreign(args)?,
@@ -98,7 +101,8 @@ pub fn run(args: &Report) -> Result<(), Failure> {
     text::print(&Answer::new(&outcomes).text)
 }
 
-/// Reads the recordings in these folders; `None`: there is one folder, and it is that of a run.
+/// Reads the recordings in these folders or files; `None`: there is one folder, and it is that of a
+/// run, whose rows exist already.
 fn recordings(runs: &[PathBuf]) -> Result<Option<Outcomes>, Failure> {
     let mut all = Vec::new();
     for run in runs {
@@ -120,7 +124,7 @@ fn recordings(runs: &[PathBuf]) -> Result<Option<Outcomes>, Failure> {
     Ok(Some(outcomes_of(all)))
 }
 
-/// Returns the machine's name from a machine file.
+/// Returns the machine's name from the machine file at `path`; "a machine" if there is none.
 fn machine_name(path: &Path) -> String {
     let text = input::text(path, MOST_SNAPSHOT).unwrap_or_default();
     let name = text.lines().find_map(|l| l.strip_prefix("name = "));
@@ -130,7 +134,8 @@ fn machine_name(path: &Path) -> String {
     )
 }
 
-/// Prints the rows and findings of a run's folder.
+/// Prints the stored comparison and rows of a run's folder, or its rows as JSON. Files that were
+/// changed since are an error.
 fn stored(run: &Path, json: bool) -> Result<(), Failure> {
     let read = |name: &str| {
         text_unchanged(run, name).map_err(|e| {
@@ -148,7 +153,8 @@ fn stored(run: &Path, json: bool) -> Result<(), Failure> {
     }
 }
 
-/// Makes outcomes from files of another machine.
+/// Makes outcomes from files of another machine: two texts of /proc/vmstat and of /proc/zoneinfo,
+/// before and after, and a kernel's trace. Without `--elapsed` rows per second are left out.
 fn foreign(args: &Report) -> Result<Outcomes, Failure> {
     let mut result = match &args.vmstat[..] {
         [before, after] => {
@@ -202,7 +208,8 @@ fn foreign(args: &Report) -> Result<Outcomes, Failure> {
 /// nodes has less than one MiB.
 const MOST_SNAPSHOT: u64 = 64 << 20;
 
-/// Reads a snapshot and checks that it has a line that starts with `must`.
+/// Reads the snapshot at `path` and checks that it is the text of /proc/`of`: a line must start
+/// with `must`.
 fn snapshot(path: &Path, of: &str, must: &str) -> Result<String, Failure> {
     let accepted = format!("accepted: the text of /proc/{of}");
     let text = input::text(path, MOST_SNAPSHOT)
@@ -219,7 +226,8 @@ fn snapshot(path: &Path, of: &str, must: &str) -> Result<String, Failure> {
     }
 }
 
-/// Checks that no counter has decreased, which would mean that the snapshots are swapped.
+/// Checks that no counter has decreased from the first text of /proc/vmstat to the last, which
+/// would mean that the snapshots are swapped. The paths are for the error.
 fn backwards(vmstat: &[String; 2], before: &Path, after: &Path) -> Result<(), Failure> {
     let [first, last] = vmstat.each_ref().map(|text| kernel::proc::vmstat(text));
     let less = first.iter().find(|(name, n)| {
@@ -241,7 +249,8 @@ fn backwards(vmstat: &[String; 2], before: &Path, after: &Path) -> Result<(), Fa
     }
 }
 
-/// Runs the engine's prediction.
+/// Runs the experiment at `path` on the machine file `machine` in the engine, and returns the
+/// outcomes as the prediction for measured figures. An interrupted or failed run is an error.
 fn predicted(args: &Report, path: &Path, machine: &Path) -> Result<Outcomes, Failure> {
     let set = args.set.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let iterations = args.iterations.get();
@@ -268,7 +277,8 @@ fn predicted(args: &Report, path: &Path, machine: &Path) -> Result<Outcomes, Fai
     }
 }
 
-/// Puts measured and predicted outcomes side by side.
+/// Puts measured and predicted outcomes side by side, the measured ones first, under the measured
+/// workload.
 fn beside(measured: Outcomes, predicted: Outcomes) -> Outcomes {
     let what = measured.experiment.cells[0].filesystem.clone();
     let text = measured.experiment.text + &predicted.experiment.text;

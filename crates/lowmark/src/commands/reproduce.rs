@@ -11,7 +11,8 @@ use lab::runner::{self, RunOptions};
 use std::fmt::Write as _;
 use std::num::{NonZeroU32, NonZeroUsize};
 
-/// Runs the experiments behind published tables and scores them.
+/// Runs the experiments behind published tables, scores the engine's figures against them, and
+/// prints the scores; with `--plan` prints only what would be run.
 pub fn run(args: &Reproduce) -> Result<(), Failure> {
     let options = RunOptions {
         jobs: 1, // determined for each experiment by its memory
@@ -43,7 +44,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     print(&scored, args.json)
 }
 
-/// Checks that the requested series exists.
+/// Checks that the series `wanted` is one of `all`; `None` is accepted.
 pub fn known(all: &[Series], wanted: Option<&str>) -> Result<(), Failure> {
     let known: Vec<&str> = all.iter().map(|s| &s.name[..]).collect();
     match wanted.filter(|s| !known.contains(s)) {
@@ -55,7 +56,7 @@ pub fn known(all: &[Series], wanted: Option<&str>) -> Result<(), Failure> {
     }
 }
 
-/// Returns all series, or the requested one.
+/// Returns the series called `name`; `None`: all series.
 pub fn wanted<'a>(
     all: &'a [Series],
     name: Option<&'a str>,
@@ -64,7 +65,8 @@ pub fn wanted<'a>(
         .filter(move |series| name.is_none_or(|name| name == series.name))
 }
 
-/// Plans the runs of a series.
+/// Plans the runs of a series. `iterations` replaces the series' own number of them; `draw` chooses
+/// the seeds, and 1 stands for those of the experiments.
 fn planned_runs(
     series: &Series,
     iterations: Option<NonZeroU32>,
@@ -76,7 +78,9 @@ fn planned_runs(
     Ok(plan)
 }
 
-/// Runs the experiments behind series and scores them; returns the scores by series.
+/// Runs the experiments behind the series and scores them against the tables. Returns each series'
+/// name with the scores of its rows. `iterations` and `draw` are those of the command line; `jobs`
+/// is the wanted number of threads.
 pub fn score<'a>(
     all: impl Iterator<Item = &'a Series>,
     iterations: Option<NonZeroU32>,
@@ -102,7 +106,8 @@ pub fn score<'a>(
     Ok(scored)
 }
 
-/// Describes the runs planned for a series, and the rows without a run.
+/// Describes the runs planned for a series, cell by cell, and the rows of its tables that have no
+/// run, with the reason.
 fn plan_text(series: &Series, plan: &Plan) -> String {
     let mut out = format!("{}: {} rows\n", series.name, series.rows.len());
     for run in &plan.runs {
@@ -132,6 +137,7 @@ fn plan_text(series: &Series, plan: &Plan) -> String {
     out
 }
 
+/// Prints the scores of each series, as JSON or as text.
 fn print(scored: &[(String, Vec<Scored>)], json: bool) -> Result<(), Failure> {
     if json {
         return text::print_json(&to_json(scored));
@@ -143,6 +149,8 @@ fn print(scored: &[(String, Vec<Scored>)], json: bool) -> Result<(), Failure> {
     text::print(&parts.join("\n"))
 }
 
+/// Runs an experiment in the engine. An interrupt is an error; failed iterations are only reported,
+/// and have no figures.
 fn simulate(experiment: &Experiment, options: &RunOptions) -> Result<Outcomes, Failure> {
     let outcomes = runner::run(experiment, options, &sim::run)?;
     if outcomes.interrupted {

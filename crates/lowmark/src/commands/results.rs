@@ -8,7 +8,8 @@ use miette::miette;
 use serde_json::json;
 use std::time::SystemTime;
 
-/// Lists results folders, or removes some.
+/// Lists results folders below `--dir`, or those that the limits on age and size select; with
+/// `--yes` removes the selected ones.
 pub fn run(args: &Results) -> Result<(), Failure> {
     let dir = args.dir.display();
     let all = stored::list(&args.dir).map_err(|e| {
@@ -41,7 +42,8 @@ pub fn run(args: &Results) -> Result<(), Failure> {
     if args.yes { remove(&beyond) } else { Ok(()) }
 }
 
-/// Removes folders; those with other files are reported and kept.
+/// Removes results folders. A folder with other files, or one that can't be removed, is reported
+/// and kept, which makes the command fail at the end.
 fn remove(folders: &[&Stored]) -> Result<(), Failure> {
     let mut removed = 0_u32;
     let mut stayed = 0_u32;
@@ -66,6 +68,7 @@ fn remove(folders: &[&Stored]) -> Result<(), Failure> {
     }
 }
 
+/// Describes whether a results folder is complete, unfinished, in use, or has no list of its files.
 fn state(s: &Stored) -> String {
     match s.state {
         Completeness::Complete => "complete".into(),
@@ -75,6 +78,7 @@ fn state(s: &Stored) -> String {
     }
 }
 
+/// Returns a results folder as JSON: place, command, title, state, bytes and time.
 fn row_json(s: &Stored) -> serde_json::Value {
     json!({
         "dir": s.dir,
@@ -96,6 +100,8 @@ fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
+/// Formats the selected `folders` as a table, and their sum beside that of `all` folders.
+/// `would_go`: they would be removed with `--yes`, which a line says.
 fn table(folders: &[&Stored], all: &[Stored], would_go: bool) -> String {
     let mut table = text::table(["folder", "of", "written", "size", "state"]);
     for s in folders {

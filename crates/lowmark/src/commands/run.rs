@@ -28,7 +28,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Returns this command, if its words and folder are text.
+/// Returns the words of this command and its folder, which a results folder keeps for `--resume`;
+/// `None` if they are not text.
 fn this_command() -> Option<Began> {
     let words = std::env::args_os()
         .skip(1)
@@ -39,7 +40,8 @@ fn this_command() -> Option<Began> {
     })
 }
 
-/// Returns true if these words of a command name an experiment, and not only options.
+/// Returns true if these words of a command (without `lowmark`) name an experiment, and not only
+/// options. Words that can't be parsed count as naming one.
 fn names_experiment(words: &[String]) -> bool {
     let all = std::iter::once("lowmark").chain(words.iter().map(String::as_str));
     let Ok(matches) = Cli::command().try_get_matches_from(all) else {
@@ -50,9 +52,9 @@ fn names_experiment(words: &[String]) -> bool {
     source != Some(ValueSource::DefaultValue)
 }
 
-/// Returns the words with which a run goes on that an earlier command began: its own without those
-/// about the place of results, then those of this command. `None` if this command names what it
-/// runs, or the folder does not say by which command it began.
+/// Returns the folder and the words with which an interrupted run goes on: the words that its
+/// results folder keeps, without the place of results, then `own`, those of this command. `None` if
+/// this command names what it runs, or the folder does not say by which command it began.
 fn resumed(args: &Run, own: &[String]) -> Option<(PathBuf, Vec<String>)> {
     let dir = args.resume.as_ref()?;
     if names_experiment(own) || args.trace.trace.is_some() || args.trace.fio.is_some() {
@@ -61,6 +63,7 @@ fn resumed(args: &Run, own: &[String]) -> Option<(PathBuf, Vec<String>)> {
     let mut own = own.to_vec();
     let at = own.iter().position(|word| word == "run")?;
     own.remove(at);
+    // The command that began the run.
     let began = began(&results::partial_folder(dir)?)?;
     let mut words = Vec::new();
     let mut rest = began.words.into_iter();
@@ -85,7 +88,8 @@ fn resumed(args: &Run, own: &[String]) -> Option<(PathBuf, Vec<String>)> {
     Some((began.folder, words))
 }
 
-/// Goes on with a run by the words that its folder keeps; `None` if this command has its own.
+/// Continues a run by the command that its results folder keeps, in the folder where that was
+/// given; `None` if this command says itself what to run.
 fn gone_on(args: &Run) -> Option<Result<(), Failure>> {
     let own = this_command()?.words;
     let (folder, words) = resumed(args, &own)?;
@@ -118,6 +122,8 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     gone_on(args).unwrap_or_else(|| begin(args))
 }
 
+/// Runs the experiment of the arguments from loading to printing, or only lists its cells
+/// (`--list`).
 fn begin(args: &Run) -> Result<(), Failure> {
     let overrides = Overrides {
         set: args.set.iter().map(|(k, v)| format!("{k}={v}")).collect(),
@@ -197,7 +203,7 @@ impl<'a> How<'a> {
     }
 }
 
-/// Returns the number of threads to use.
+/// Returns the number of threads to use: the wanted number, or one for each core.
 pub fn jobs(wanted: Option<NonZeroUsize>) -> usize {
     wanted
         .or_else(|| std::thread::available_parallelism().ok())
@@ -207,8 +213,8 @@ pub fn jobs(wanted: Option<NonZeroUsize>) -> usize {
 /// The largest accepted number of threads.
 const MOST_JOBS: usize = 1024;
 
-/// Returns the number of threads for an experiment's runs: the requested number, or as many as
-/// cores and memory allow. Reports if memory is the limit.
+/// Returns the number of threads for an experiment's runs: the wanted number, or as many as cores
+/// and memory allow. Reports on standard error if memory is the limit.
 pub fn fitting_jobs(
     experiment: &Experiment,
     wanted: Option<NonZeroUsize>,
@@ -255,7 +261,8 @@ pub struct Answer {
     validation: Option<Validation>,
 }
 
-/// Answers the question; `releases` are those of real kernels, by build.
+/// Makes the texts and files that answer the question from the outcomes of a run. `releases` are
+/// those of real kernels, by build.
 pub fn answer(
     outcomes: &Outcomes,
     question: Question,
@@ -284,7 +291,8 @@ pub fn answer(
     answer
 }
 
-/// Formats the comparison for a screen: tables that answer the question come first.
+/// Formats the comparison of policies for a screen, with all that is known: tables that answer the
+/// experiment's question come first.
 fn told(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> String {
     use lab::report::compare::{cache_text, figures_text, oom_text, program_tables, program_text};
     let mut first = [
@@ -308,7 +316,8 @@ fn told(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> String 
     .concat()
 }
 
-/// Compares the policies.
+/// Compares the policies: makes the verdict for the first screen, and the comparison, rows and page
+/// for the results folder. `releases` are those of real kernels, by build.
 fn compare(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> Answer {
     let comparison = Comparison::new(outcomes);
     let text = verdict::text(outcomes, &comparison, text::screen());
@@ -362,7 +371,8 @@ pub fn failures(outcomes: &Outcomes) -> Option<String> {
     Some(out)
 }
 
-/// Returns a sentence if every run reached its time limit, so that no figure answers the question.
+/// Returns a sentence if every run reached its time limit, so that no figure answers the question;
+/// `None` if one ended otherwise.
 fn none_finished(outcomes: &Outcomes) -> Option<String> {
     let ran: Vec<&RunResult> = outcomes.results.iter().flatten().flatten().collect();
     if ran.is_empty() || ran.iter().any(|r| r.outcome != Outcome::TimeLimit) {
@@ -378,7 +388,8 @@ fn none_finished(outcomes: &Outcomes) -> Option<String> {
 }
 
 /// Returns a note if so few iterations are asked for that no difference can be claimed, whatever
-/// they give: with `n` of each the least p of the Mann-Whitney test is 2 / (2n over n).
+/// they give; `None` if they are enough or nothing is compared. With `n` of each, the least p of
+/// the Mann-Whitney test is 2 / (2n over n).
 fn too_few(experiment: &Experiment) -> Option<String> {
     /// The fewest iterations of each with which p can be below 0.05.
     const ENOUGH: u32 = 4;
@@ -394,7 +405,7 @@ fn too_few(experiment: &Experiment) -> Option<String> {
     ))
 }
 
-/// Applies the options that override the file.
+/// Applies `--seed`, which overrides the file's.
 fn adjusted(mut experiment: Experiment, args: &Run) -> Experiment {
     if let Some(seed) = args.seed {
         experiment.seed = seed;
@@ -402,8 +413,8 @@ fn adjusted(mut experiment: Experiment, args: &Run) -> Experiment {
     experiment
 }
 
-/// Runs an experiment and answers the question. Returns the verdict, if that was the question and
-/// the results did not exist already.
+/// Runs an experiment with `simulate`, writes its results folder and prints the answer. Returns the
+/// validation, if that was the question and the results did not exist already.
 pub fn run_loaded(
     args: &How<'_>,
     experiment: &Experiment,
@@ -445,7 +456,9 @@ pub struct Ran {
     pub releases: BTreeMap<String, String>,
 }
 
-/// Runs an experiment; `None`: its results exist and are complete.
+/// Runs an experiment with `simulate` in a claimed results folder, or continues the unfinished one
+/// of `--resume`. Returns the outcomes with the folder, not yet published; `None`: the results of
+/// `--resume` exist and are complete.
 pub fn outcomes(
     args: &How<'_>,
     experiment: &Experiment,
@@ -455,6 +468,7 @@ pub fn outcomes(
     let identity = |kernel: &&Kernel| Ok((kernel.build.clone(), simulate.identity(kernel)?));
     let kernels: Result<Vec<_>, Diagnostic> = experiment.kernels().iter().map(identity).collect();
     let kernels = kernels.map_err(|e| Failure::Input(e.into()))?;
+    // The experiment with costs and settings as the real kernels have them.
     let mut comparable = experiment.clone();
     runner::costs(&mut comparable, simulate).map_err(|e| Failure::Input(e.into()))?;
     match runner::settings(experiment, simulate, &around.stop) {
@@ -547,10 +561,14 @@ struct Kept<'a> {
 }
 
 impl Journal for Kept<'_> {
+    /// Returns the result of an iteration that an earlier, interrupted run finished; `None`: it has
+    /// to run.
     fn earlier(&mut self, cell: u32, iteration: u32) -> Option<RunResult> {
         self.earlier.remove(&(cell, iteration))
     }
 
+    /// Tells the caller that an iteration is finished, and keeps its result in the folder's log. A
+    /// failure to keep it is reported once, and the run goes on.
     fn finished(&mut self, cell: u32, iteration: u32, result: &RunResult) {
         self.done += 1;
         (self.tell)(self.done, Some(result));
@@ -568,7 +586,8 @@ impl Journal for Kept<'_> {
     }
 }
 
-/// Publishes results; returns their folder, and an error if that is not the requested one.
+/// Publishes the results in their folder; those of an interrupted run stay in its partial folder.
+/// Returns the folder, and an error if that is not the requested one.
 pub fn put(
     outcomes: &Outcomes,
     answer: &Answer,
@@ -664,8 +683,8 @@ fn finish(
     written.map(|()| answer.validation)
 }
 
-/// Describes the settings changed in mid-run, one line each; where they vary, the axes show which
-/// cell has which.
+/// Describes the settings that change in mid-run, one line each; where they vary, the axes show
+/// which cell has which.
 fn changes(experiment: &Experiment) -> String {
     let mut lines: Vec<String> = Vec::new();
     for change in experiment.cells.iter().flat_map(|c| &c.spec.changes) {
@@ -677,7 +696,7 @@ fn changes(experiment: &Experiment) -> String {
     lines.concat()
 }
 
-/// Prints the matrix.
+/// Prints the experiment's cells with the memory that a run of each needs, without running them.
 fn list(experiment: &Experiment, json: bool) -> Result<(), Failure> {
     if json {
         let keys: Vec<String> = experiment.cells.iter().map(|c| c.key()).collect();

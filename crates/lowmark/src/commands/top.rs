@@ -12,7 +12,9 @@ use top::player::Player;
 use top::screen::{self, Ended};
 use top::tape::{Tape, Wrong};
 
-/// Shows the running Linux, a guest, a live cache or a recording.
+/// Shows the running Linux, a guest, a live cache or a recording in the terminal until the user
+/// quits; `--once` prints one frame as text. Rates need two samples, so a live source is then
+/// sampled twice.
 pub fn run(args: &Top) -> Result<(), Failure> {
     if !args.once && !screen::is_there() {
         return Err(Failure::Input(miette!(
@@ -44,11 +46,12 @@ pub fn run(args: &Top) -> Result<(), Failure> {
     }
 }
 
+/// Returns the error for a recording or cell that can't be shown.
 fn wrong(why: Wrong) -> Failure {
     Failure::Input(miette!(help = why.accepted, "{}", why.what))
 }
 
-/// Opens a recording and seeks to its start position.
+/// Opens a recording and seeks to its start position: `--at`, or the end with `--once`.
 fn tape(args: &Top, path: &Path) -> Result<Player, Failure> {
     let tape = Tape::open(path).map_err(wrong)?;
     let cell = args.cell.as_ref().map_or(Ok(0), |cell| tape.find(cell));
@@ -61,7 +64,7 @@ fn tape(args: &Top, path: &Path) -> Result<Player, Failure> {
     Ok(player)
 }
 
-/// Checks that a live cache answers, and returns it.
+/// Returns the live cache at a loopback address, after checking that one answers there.
 pub fn cache(address: &str) -> Result<Live, Failure> {
     let wrong =
         |why: String, help: String| Failure::Input(miette!(help = help, "{address}: {why}"));
@@ -74,7 +77,8 @@ pub fn cache(address: &str) -> Result<Live, Failure> {
     Ok(cache)
 }
 
-/// Finds the guest to show.
+/// Opens the frames of the guest to show: those in `file`, or of the youngest guest that runs on
+/// this host.
 fn guest(file: Option<&Path>) -> Result<Growing, Failure> {
     let help = "accepted: `--guest` while `lowmark run` runs a real kernel (`policy = \"kernel:NAME\"`) as the same user, or \
                 the `frames` file of its folder";

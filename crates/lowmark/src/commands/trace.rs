@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::generate::{Pattern, Plan};
 use trace::{Format, Options, Survey, Unit};
 
-/// Inspects a trace, or generates one.
+/// Inspects a trace of I/O, generates one, or sums up a kernel's trace of reclaim.
 pub fn run(what: &Trace) -> Result<(), Failure> {
     match what {
         Trace::Info(args) => info(args),
@@ -25,6 +25,7 @@ pub fn run(what: &Trace) -> Result<(), Failure> {
     }
 }
 
+/// Prints a trace's counts of records, files and processes.
 fn info(args: &TraceInfo) -> Result<(), Failure> {
     let options = Options {
         format: args.read.format.as_deref().and_then(Format::parse),
@@ -44,7 +45,8 @@ fn info(args: &TraceInfo) -> Result<(), Failure> {
     text::print(&shown(&args.file, &survey))
 }
 
-/// Returns the sums over a trace's text.
+/// Reads a kernel's trace of reclaim, text as of /sys/kernel/tracing/trace, and returns the sums
+/// over its events. The error names the file.
 pub fn read(path: &Path) -> Result<Traced, Failure> {
     let shown = path.display();
     let wrong = |e: &dyn std::fmt::Display| {
@@ -56,6 +58,7 @@ pub fn read(path: &Path) -> Result<Traced, Failure> {
     read::rows(BufReader::with_capacity(1 << 20, file)).map_err(|e| wrong(&e))
 }
 
+/// Prints the sums over the events of a kernel's trace.
 fn vmscan(args: &TraceVmscan) -> Result<(), Failure> {
     let traced = read(&args.file)?;
     if args.json {
@@ -68,7 +71,8 @@ fn vmscan(args: &TraceVmscan) -> Result<(), Failure> {
     text::print(&vmscan_text(&traced))
 }
 
-/// Formats the rows that need only a trace.
+/// Formats the rows of mm reports that need only a trace: pages scanned and written and waits, by
+/// direct reclaim and by kswapd, then stalls and wake-ups.
 fn vmscan_text(traced: &Traced) -> String {
     let s = &traced.sums;
     let mut table = text::table(["", "direct", "kswapd"]);
@@ -111,6 +115,8 @@ fn vmscan_text(traced: &Traced) -> String {
     )
 }
 
+/// Returns the survey of a trace as JSON. `bytes` of the survey are those read and those written,
+/// in this order.
 fn json(s: &Survey) -> serde_json::Value {
     json!({
         "format": s.format.name(),
@@ -132,6 +138,7 @@ fn json(s: &Survey) -> serde_json::Value {
     })
 }
 
+/// Formats the survey of the trace in `file` as lines of text.
 fn shown(file: &Path, s: &Survey) -> String {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let unit = s
@@ -175,6 +182,8 @@ fn shown(file: &Path, s: &Survey) -> String {
     out
 }
 
+/// Writes an artificial trace of the wanted pattern to a new file: CSV if its name ends in `.csv`,
+/// else oracleGeneral. Ctrl-C leaves no file.
 fn generate(args: &TraceGenerate) -> Result<(), Failure> {
     let wrong = |what: &str, accepted: &str| {
         let error = Diagnostic::placeless(what, accepted);
@@ -235,6 +244,7 @@ struct Stoppable {
 }
 
 impl Write for Stoppable {
+    /// Writes to the file; an error after Ctrl-C, which ends the generator.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.stop.load(Relaxed) {
             return Err(io::Error::other("interrupted"));

@@ -21,7 +21,10 @@ use lab::tune::verify::verify;
 use lab::tune::{NoAnswer, Question, tune};
 use std::path::Path;
 
-/// Searches for settings that meet the goals, tries a profile against them, or learns one.
+/// Searches for settings of the machine that meet the goals, tries those of a profile, learns
+/// watermarks (`--learn`), or searches for the worst bursts (`--adversary`). Writes the results
+/// folder and prints the answer. With `--verify-in` also runs the answer in a real kernel, and
+/// fails if it misses a goal there.
 pub fn run(args: &Tune) -> Result<(), Failure> {
     let input = |d: Diagnostic| Failure::Input(d.into());
     let goals = goals(args);
@@ -118,7 +121,7 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
     })
 }
 
-/// Returns the requested goals.
+/// Returns the goals that the options give; those that are absent are `None`.
 fn goals(args: &Tune) -> Goals {
     Goals {
         alloc_latency_ns: args.alloc_latency,
@@ -169,7 +172,7 @@ fn of_one_engine(experiment: &Experiment) -> Result<(), Diagnostic> {
     ))
 }
 
-/// Returns the same experiment in a real kernel, after checking that the kernel exists.
+/// Returns the same experiment in the real kernel `kernel`, after checking that it was built.
 fn in_kernel(args: &Tune, kernel: &str) -> Result<Experiment, Diagnostic> {
     let experiment = experiment_with(args, &[format!("policy={kernel:?}")])?;
     for cell in &experiment.cells {
@@ -178,7 +181,8 @@ fn in_kernel(args: &Tune, kernel: &str) -> Result<Experiment, Diagnostic> {
     Ok(experiment)
 }
 
-/// Publishes the files, then calls `print` with their folder.
+/// Publishes the files in their folder, then calls `print` with it. Fails at the end if the folder
+/// is not the requested one.
 fn write(
     place: ClaimedFolder,
     files: &[File],
@@ -189,6 +193,7 @@ fn write(
     settled(&published)
 }
 
+/// Says on standard error where the settings lie as a file for /etc/sysctl.d.
 fn say_where(dir: &Path) {
     let file = dir.join("90-lowmark.conf");
     eprintln!(
@@ -197,6 +202,8 @@ fn say_where(dir: &Path) {
     );
 }
 
+/// Learns watermarks: stresses the machine with ones that adjust themselves until there is no
+/// direct reclaim, then writes and prints the profile of the final ones.
 fn learn(
     args: &Tune,
     experiment: &Experiment,
@@ -223,6 +230,8 @@ fn learn(
     })
 }
 
+/// Searches for the bursts with which the policy does worst by the figure `worst`, then writes and
+/// prints them with an experiment that repeats them.
 fn adversary(
     args: &Tune,
     worst: Worst,
@@ -258,6 +267,7 @@ fn adversary(
     })
 }
 
+/// Turns the reason why a search gave no answer into the program's failure.
 fn failure(why: NoAnswer) -> Failure {
     match why {
         NoAnswer::Interrupted => {
@@ -269,11 +279,13 @@ fn failure(why: NoAnswer) -> Failure {
     }
 }
 
+/// Reads the experiment that the options name, or makes one of `--machine` and a workload.
 fn experiment(args: &Tune) -> Result<Experiment, Diagnostic> {
     experiment_with(args, &[])
 }
 
-/// Reads the experiment with keys that override `--set`.
+/// Reads the experiment that the options name, or makes one of `--machine` and a workload or trace.
+/// `above` are keys with values (`KEY=VALUE`) that override `--set`.
 fn experiment_with(args: &Tune, above: &[String]) -> Result<Experiment, Diagnostic> {
     let set = args.set.iter().map(|(k, v)| format!("{k}={v}"));
     let overrides = Overrides {

@@ -17,8 +17,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Runs each experiment with real kernels and presets instead of its own policies, and judges the
-/// presets.
+/// Runs each experiment with real kernels and presets instead of its own policies, and judges how
+/// close the presets come to the kernels.
 pub fn run(args: &Validate) -> Result<(), Failure> {
     let here = Here {
         patience: Duration::from_secs(args.patience),
@@ -42,7 +42,8 @@ pub fn run(args: &Validate) -> Result<(), Failure> {
     validate(args, &experiments, &here)
 }
 
-/// Runs and judges experiments.
+/// Runs the experiments one after the other, each with its own results folder, and prints how many
+/// of all figures lie inside the kernels' ranges. With `--resume` continues those that were begun.
 fn validate(
     args: &Validate,
     experiments: &[Experiment],
@@ -56,10 +57,12 @@ fn validate(
     };
     // With several experiments, an interrupted validation may not have reached all of them.
     let resumed = |e: &Experiment| args.resume.as_ref().map(|base| of(base, e));
+    // True if an experiment was begun before.
     let any = experiments
         .iter()
         .filter_map(resumed)
         .any(|dir| is_begun(&dir));
+    // `inside` of the `scored` figures lie in the kernel's range.
     let (mut inside, mut scored) = (0, 0);
     for experiment in experiments {
         let (mut out, mut resume) = (
@@ -103,7 +106,8 @@ fn validate(
     Ok(())
 }
 
-/// Returns the score of results that were already complete; `shown` prints them like new ones.
+/// Returns the score of results in `dir` that were already complete: how many figures lie inside
+/// the kernel's range, and how many were scored. `shown` prints the judgement like a new one.
 fn judged_before(dir: &Path, shown: bool) -> Result<(usize, usize), Failure> {
     let dir = complete_folder(dir);
     let read = |name: &str| {
@@ -120,7 +124,8 @@ fn judged_before(dir: &Path, shown: bool) -> Result<(usize, usize), Failure> {
     Ok(lab::validate::text::score_of_csv(&csv))
 }
 
-/// Reads an experiment, with the kernels and presets as its policies.
+/// Reads an experiment, with the wanted kernels and presets as its policies. Without `--preset`
+/// each kernel is compared with the nearest preset.
 fn load(args: &Validate, path: &Path) -> Result<Experiment, Failure> {
     let kernels = args.kernels();
     let mut policies: Vec<String> = kernels.iter().map(|k| format!("kernel:{k}")).collect();

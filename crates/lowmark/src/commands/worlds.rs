@@ -13,6 +13,7 @@ pub struct Here {
 }
 
 impl Default for Here {
+    /// Returns the worlds with the usual patience for a guest that makes no progress.
     fn default() -> Self {
         let patience = kernel::PATIENCE;
         Self { patience }
@@ -24,6 +25,7 @@ impl Worlds for Here {
         sim::run(spec, control)
     }
 
+    /// Returns the hash by which a built kernel is recognised; an error if there is no such kernel.
     fn identity(&self, kernel: &Kernel) -> Result<String, Diagnostic> {
         let identity = match kernel.guest {
             Guest::Uml => kernel::build::find(&kernel.build).map(|built| built.hash),
@@ -35,6 +37,7 @@ impl Worlds for Here {
         })
     }
 
+    /// Returns the release of a built kernel; `None` if it is not built.
     fn release(&self, kernel: &Kernel) -> Option<String> {
         match kernel.guest {
             Guest::Uml => Some(kernel::build::find(&kernel.build).ok()?.release),
@@ -45,12 +48,15 @@ impl Worlds for Here {
         }
     }
 
+    /// Returns true if computing takes time in a built kernel (Lowmark's patch).
     fn has_costs(&self, kernel: &Kernel) -> bool {
         // Each instruction of a QEMU guest takes time.
         kernel.guest == Guest::Qemu
             || kernel::build::find(&kernel.build).is_ok_and(|built| built.record.costs)
     }
 
+    /// Boots the kernel on the machine of `spec` and returns, by zone name, the pages of each zone
+    /// that its allocator owns. The error is that the kernel does not boot.
     fn owned(
         &self,
         spec: &RunSpec,
@@ -64,6 +70,8 @@ impl Worlds for Here {
         kernel::run(spec, kernel, self.patience, control)
     }
 
+    /// Tries the settings of `spec` in the kernel. Returns the first one that the kernel refuses;
+    /// `None` if it takes all.
     fn refuses(
         &self,
         spec: &RunSpec,

@@ -51,6 +51,8 @@ pub struct Writes {
 }
 
 impl Default for MrcOptions {
+    /// Returns the options of `lowmark mrc` without arguments: LRU at fifty sizes from 1000 to
+    /// 100,000 pages.
     fn default() -> Self {
         Self {
             sizes: "1000..100000:50".into(),
@@ -68,6 +70,8 @@ impl Default for MrcOptions {
 }
 
 impl MrcOptions {
+    /// Checks the options and makes the plan of a simulation for the trace at `path`, by the rules
+    /// of `lowmark mrc`.
     fn plan(&self, path: &Path) -> Result<curve::Plan, Error> {
         let wrong =
             |what: String, accepted: &str| Error::from(Diagnostic::placeless(what, accepted));
@@ -144,6 +148,7 @@ struct Stopping<R> {
 }
 
 impl<R: Read> Read for Stopping<R> {
+    /// Reads on, or fails once the flag is set.
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.stop.load(Relaxed) {
             return Err(io::Error::other("stopped"));
@@ -152,7 +157,7 @@ impl<R: Read> Read for Stopping<R> {
     }
 }
 
-/// Opens a trace file; setting `stop` ends its reading.
+/// Opens the trace file `trace`; setting `stop` ends its reading. A pipe can't be stopped.
 fn open(trace: &Path, plan: &curve::Plan, stop: &Arc<AtomicBool>) -> Result<Reader, TraceError> {
     match trace.is_file().then(|| File::open(trace)) {
         Some(Ok(stream)) => stream_of(stream, &trace.display().to_string(), plan, stop),
@@ -161,6 +166,7 @@ fn open(trace: &Path, plan: &curve::Plan, stop: &Arc<AtomicBool>) -> Result<Read
     }
 }
 
+/// Opens a stream of records as a trace called `name`; setting `stop` ends its reading.
 fn stream_of(
     stream: impl Read + Send + 'static,
     name: &str,
@@ -171,7 +177,8 @@ fn stream_of(
     Reader::from_stream(Stopping { stream, stop }, name, &plan.options)
 }
 
-/// Returns the curves of an open trace, unless stopped.
+/// Returns the curves of an open trace called `shown`; an error if it can't be read or `stop` is
+/// set.
 fn stoppable(
     reader: Result<Reader, TraceError>,
     shown: String,
@@ -186,7 +193,8 @@ fn stopped() -> Error {
     Failure::Stopped("stopped".into()).into()
 }
 
-/// Converts the result of reading; an error caused by a stop is not blamed on the trace.
+/// Converts the result of reading a trace into that of the front: an error caused by `stop` says
+/// so, instead of blaming the trace.
 fn unless_stopped<T>(read: Result<T, TraceError>, stop: &AtomicBool) -> Result<T, Error> {
     read.map_err(|e| match stop.load(Relaxed) {
         true => stopped(),
@@ -237,7 +245,8 @@ impl Keys {
 /// The name of keys in place of a trace's file name.
 const KEYS: &str = "keys";
 
-/// Returns the options with which keys are read.
+/// Returns the options with which keys are read: as a trace in which each record is one request for
+/// one object.
 fn keys_options(options: &MrcOptions) -> MrcOptions {
     MrcOptions {
         format: Some(Format::OracleGeneral.name().to_owned()),
@@ -249,6 +258,9 @@ fn keys_options(options: &MrcOptions) -> MrcOptions {
 
 /// Presents the keys as a trace in libCacheSim's oracleGeneral.
 impl Read for Keys {
+    /// Presents the keys as a trace in libCacheSim's oracleGeneral: fills `out` with the next bytes
+    /// of its records and returns their number; 0 at the end. A record has the key, a size of 4096
+    /// and no next access.
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let (mut n, count) = (0, self.keys.count());
         while n < out.len() && self.at / RECORD < count {

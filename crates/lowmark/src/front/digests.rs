@@ -17,6 +17,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 struct Stamp([i128; 5]);
 
 impl Stamp {
+    /// Returns device, inode, length and the times of the last changes (ns) of a file.
     fn of(file: &Metadata) -> Self {
         let ns = |s: i64, ns: i64| i128::from(s) * 1_000_000_000 + i128::from(ns);
         Self([
@@ -28,6 +29,8 @@ impl Stamp {
         ])
     }
 
+    /// Returns true if the file has been unchanged for [`SETTLED`], so that a further change will
+    /// show in its times.
     fn is_settled(self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.unwrap_or_default().as_nanos() as i128;
@@ -37,7 +40,8 @@ impl Stamp {
 
 static KNOWN: Mutex<Option<HashMap<PathBuf, (Stamp, String)>>> = Mutex::new(None);
 
-/// Returns the digest of a file's contents, remembered as long as the file is unchanged.
+/// Returns the SHA-256 digest of a file's contents, remembered as long as the file's metadata is
+/// unchanged: many runs read the same trace.
 pub fn settled(path: &Path) -> Result<String, Error> {
     let stamp = |path| fs::metadata(path).ok().map(|file| Stamp::of(&file));
     let before = stamp(path);

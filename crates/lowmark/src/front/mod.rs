@@ -67,6 +67,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 impl From<Failure> for Error {
+    /// Keeps the failure's exit code and the text that the command line would print.
     fn from(failure: Failure) -> Self {
         Self {
             code: failure.code(),
@@ -107,6 +108,7 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// Returns the changes as overrides of an experiment's text; the seed is set afterwards.
     fn overrides(&self) -> Overrides {
         Overrides {
             set: self.set.clone(),
@@ -116,6 +118,7 @@ impl Changes {
         }
     }
 
+    /// Sets the seed in a parsed experiment, if it is to be changed.
     fn on(&self, mut experiment: Experiment) -> Experiment {
         experiment.seed = self.seed.unwrap_or(experiment.seed);
         experiment
@@ -184,6 +187,8 @@ pub struct Options<'a> {
 }
 
 impl Default for Options<'_> {
+    /// Returns the options of the command line's defaults, without a results folder and with a
+    /// `progress` that does nothing.
     fn default() -> Self {
         Self {
             jobs: None,
@@ -200,7 +205,7 @@ impl Default for Options<'_> {
     }
 }
 
-/// Runs an experiment.
+/// Runs an experiment and returns its results, or those of `options.resume` if they are complete.
 ///
 /// # Errors
 /// The same as of the command line. Failed iterations are no error: [`Results::failed`] describes
@@ -286,7 +291,8 @@ pub struct Reproduction {
     pub text: String,
 }
 
-/// Scores the engine against a published series, or all included ones.
+/// Scores the engine against a published series, or all included ones (`None`). `iterations`
+/// replaces the series' own number; `stop` ends the runs.
 ///
 /// # Errors
 /// There is no such series, or it could not be run.
@@ -387,8 +393,8 @@ pub fn identity(experiment: &Experiment, build: String) -> Result<String, Error>
     Ok(hex(&Sha256::digest(text)))
 }
 
-/// Returns the names of an experiment's kernels with the digests of their images: two builds of the
-/// same sources may give different images.
+/// Returns an experiment's kernels, each by name with the digests of its build, image and preloaded
+/// library: two builds of the same sources may give different images.
 fn kernels(experiment: &Experiment) -> Result<Vec<(String, String)>, Error> {
     let mut all = Vec::new();
     for kernel in experiment.kernels() {
@@ -408,7 +414,7 @@ fn kernels(experiment: &Experiment) -> Result<Vec<(String, String)>, Error> {
     Ok(all)
 }
 
-/// Returns the digest of a file's contents.
+/// Returns the SHA-256 digest of a file's contents in hexadecimal digits.
 ///
 /// # Errors
 /// The file can't be read.

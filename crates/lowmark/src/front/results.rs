@@ -39,7 +39,8 @@ pub struct Comparison {
 }
 
 impl Results {
-    /// Takes the outcomes of a run, and publishes them if they have a folder.
+    /// Takes the outcomes of a run as results, and publishes them if they have a folder. An
+    /// interrupted run is an error; its finished iterations stay in the folder.
     pub(super) fn of(ran: Ran) -> Result<Self, Error> {
         let outcomes = &ran.outcomes;
         let wanted = outcomes.results.iter().flatten().count();
@@ -153,7 +154,7 @@ impl Results {
         self.files.keys().map(String::as_str)
     }
 
-    /// Returns the bytes of a file.
+    /// Returns the bytes of a file, by its path in the results folder; `None` if there is none.
     pub fn file(&self, path: &str) -> Option<&[u8]> {
         self.files.get(path).map(Vec::as_slice)
     }
@@ -209,7 +210,8 @@ impl Results {
         Ok(published.dir)
     }
 
-    /// Converts the results to their comparison.
+    /// Converts the results to their comparison. The lines up to the first empty one are its
+    /// answers.
     pub fn into_comparison(self) -> Comparison {
         let text = self.comparison().to_owned();
         let answers = text.lines().take_while(|line| !line.is_empty());

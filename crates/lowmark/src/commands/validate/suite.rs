@@ -18,7 +18,9 @@ use lab::validate::suite::{self, Scenario, nearest};
 use lab::validate::{Pair, Validation, judged};
 use std::path::{Path, PathBuf};
 
-/// Runs and scores a suite.
+/// Runs and scores the suite called `name`: runs real kernels on its scenarios, or takes kept
+/// figures (`--against`), then judges the presets by them. Failed iterations of kernels make the
+/// command fail at the end.
 pub fn run(args: &Validate, name: &str, simulate: Simulate<'_>) -> Result<(), Failure> {
     let mut scenarios = suite::scenarios(name).map_err(input)?;
     let known: Vec<&str> = scenarios.iter().map(|s| s.name.as_str()).collect();
@@ -47,11 +49,12 @@ pub fn run(args: &Validate, name: &str, simulate: Simulate<'_>) -> Result<(), Fa
     failed.map_or(Ok(()), |what| Err(Failure::Results(what)))
 }
 
+/// Turns a message about wrong input into the program's failure.
 fn input(e: Diagnostic) -> Failure {
     Failure::Input(e.into())
 }
 
-/// Checks that `--set` changes policies only, on which no kernel's figures depend.
+/// Checks that `--set` changes only keys below `policies`, on which no kernel's figures depend.
 fn of_policies(args: &Validate) -> Result<(), Failure> {
     match args
         .set
@@ -67,7 +70,8 @@ fn of_policies(args: &Validate) -> Result<(), Failure> {
     }
 }
 
-/// Returns the requested kept kernels: all, unless some are named.
+/// Returns those of the kept kernels `all` that `--kernel` names; all of them without the option.
+/// An unknown name is an error.
 fn chosen(args: &Validate, mut all: Vec<Kept>) -> Result<Vec<Kept>, Failure> {
     if args.kernels.is_empty() {
         return Ok(all);
@@ -82,7 +86,8 @@ fn chosen(args: &Validate, mut all: Vec<Kept>) -> Result<Vec<Kept>, Failure> {
     Ok(all)
 }
 
-/// Runs the kernels; returns their figures, and the errors of failed iterations.
+/// Runs the kernels on all scenarios, each in its own folder, and reads their figures. Returns the
+/// figures of each kernel, and the errors of failed iterations as one text (`None`: none failed).
 fn measure(
     args: &Validate,
     scenarios: &[Scenario],
@@ -134,7 +139,8 @@ fn measure(
     Ok((kept, (!failed.is_empty()).then(|| failed.join("\n"))))
 }
 
-/// Runs the kernels on a scenario, or resumes; returns the results' folder, and the errors.
+/// Runs the kernels on one scenario in a folder below `base`, or resumes that. Returns the results'
+/// folder, and the errors of failed iterations; other failures end the suite.
 fn run_one(
     args: &Validate,
     base: &Path,
@@ -167,6 +173,7 @@ fn run_one(
     Ok((complete_folder(&dir).to_owned(), failed))
 }
 
+/// Reads the kernels' figures from a scenario's results folder, which must be unchanged.
 fn read(dir: &Path) -> Result<Vec<Measured>, Failure> {
     let path = dir.join(MEASURED);
     let wrong = |what: String| {
@@ -179,7 +186,8 @@ fn read(dir: &Path) -> Result<Vec<Measured>, Failure> {
     serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))
 }
 
-/// Writes the kernels' figures; figures of single scenarios are merged into existing files.
+/// Writes the kernels' figures to `folder`, one file for each kernel. If only some scenarios were
+/// run, the others keep the figures that the file has.
 fn keep(args: &Validate, folder: &Path, kernels: &[Kept]) -> Result<(), Failure> {
     for kernel in kernels {
         let path = kept::file(folder, &kernel.kernel);
@@ -197,7 +205,9 @@ fn keep(args: &Validate, folder: &Path, kernels: &[Kept]) -> Result<(), Failure>
     Ok(())
 }
 
-/// Runs presets on the memory that each kernel had, and judges them.
+/// Runs presets on the scenarios with the memory that each kernel had, and judges them by its
+/// figures. Returns a verdict for each kernel and preset. Without `--preset` the one nearest to the
+/// kernel is judged.
 fn judge(
     args: &Validate,
     scenarios: &[Scenario],
@@ -237,7 +247,9 @@ fn judge(
     Ok(verdicts)
 }
 
-/// Runs presets on a scenario, with the seeds and the memory of a kernel's runs.
+/// Runs presets in the engine on a scenario, with the seeds, the iterations, the timer and the
+/// memory of a kernel's runs. `kept` are the kernel's figures for this scenario. An interrupt is an
+/// error.
 fn engine(
     args: &Validate,
     scenario: &Scenario,
@@ -279,7 +291,7 @@ fn engine(
     }
 }
 
-/// Prints the verdicts.
+/// Prints the verdicts as JSON or tables; for single scenarios (`--scenario`) also their figures.
 fn show(args: &Validate, verdicts: &[Verdict]) -> Result<(), Failure> {
     if args.json {
         return text::print_json(&verdicts);

@@ -5,7 +5,7 @@ use lab::results::table::Values;
 use serde_json::Value;
 use std::io::Write;
 
-/// Writes a table into memory.
+/// Writes a table into memory: a line for each row, with null for missing values.
 pub fn write(table: &Table, out: &mut Vec<u8>) {
     let names: Vec<String> = table
         .columns

@@ -69,7 +69,8 @@ impl Results {
         Ok(())
     }
 
-    /// Writes every table to a folder, as a file with this extension.
+    /// Writes every table of the results to the folder `dir`, each as a file with the extension
+    /// `ending`, in the form that `write` gives them. `replace`: an earlier export may be replaced.
     fn folder_of(
         &self,
         dir: &Path,
@@ -96,12 +97,13 @@ impl Results {
     }
 }
 
+/// Returns the error that a file can't be written.
 fn unwritten(file: &Path, e: &std::io::Error) -> Error {
     let report = miette::miette!("{} can't be written: {e}", file.display());
     crate::failure::Failure::System(report).into()
 }
 
-/// Writes a line to the export; errors name the export.
+/// Writes a text, a line or several, to the export; errors name the export.
 fn line(out: &mut dyn Write, text: &str) -> Result<(), Error> {
     let written = out.write_all(text.as_bytes());
     written.map_err(|e| unwritten(Path::new("the export"), &e))

@@ -12,7 +12,7 @@ use std::path::Path;
 /// The first line, by which a file of ours is recognised before it is replaced.
 const HEAD: &str = "# TYPE lowmark info\n";
 
-/// Returns true if this module wrote the file.
+/// Returns true if this module wrote the file, so that it may be replaced: its first line says so.
 pub fn is_ours(path: &Path) -> std::io::Result<bool> {
     let mut start = Vec::new();
     let file = input::file(path)?;
@@ -20,7 +20,7 @@ pub fn is_ours(path: &Path) -> std::io::Result<bool> {
     Ok(start == HEAD.as_bytes())
 }
 
-/// Writes all iterations and series.
+/// Writes the figures of all iterations, then the series, as OpenMetrics.
 pub fn write(results: &Results, out: &mut dyn Write) -> Result<(), Error> {
     let version = env!("CARGO_PKG_VERSION");
     let title = escaped(results.title());
@@ -33,7 +33,7 @@ pub fn write(results: &Results, out: &mut dyn Write) -> Result<(), Error> {
     line(out, "# EOF\n")
 }
 
-/// Returns the text of a row's value.
+/// Returns a column's value in a row as text; `None` if it is missing.
 fn text(values: &Values, row: usize) -> Option<String> {
     match values {
         Values::Text(v) => v[row].clone(),
@@ -42,8 +42,10 @@ fn text(values: &Values, row: usize) -> Option<String> {
     }
 }
 
-/// Writes a family for each figure.
+/// Writes a family of gauges for each figure, with a sample for each iteration. Columns of words,
+/// and the iteration's number, become the samples' labels.
 fn iterations(table: &Table, out: &mut dyn Write) -> Result<(), Error> {
+    // True for a column that becomes a label.
     let words = |name: &str| {
         !["seed", "digest", "outcome"].contains(&name)
             && (name == "iteration" || is_text(table, name))
@@ -79,13 +81,14 @@ fn iterations(table: &Table, out: &mut dyn Write) -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns true if the table's column with this name has texts.
 fn is_text(table: &Table, name: &str) -> bool {
     let mut named = table.columns.iter().filter(|c| c.name == name);
     named.any(|c| matches!(c.values, Values::Text(_)))
 }
 
 /// Writes a family for each name and unit of the series, with samples in the order of cells and
-/// scopes.
+/// scopes. A sample has its simulated time in seconds.
 fn series(table: &Table, out: &mut dyn Write) -> Result<(), Error> {
     let column = |name: &str| table.columns.iter().find(|c| c.name == name);
     let words = |name| match column(name).map(|c| &c.values) {
@@ -129,6 +132,8 @@ struct Family {
     unit: String,
 }
 
+/// Returns the lines that declare a family: type, unit and a help text with the figure's original
+/// `name` and `unit`.
 fn declared(family: &Family, name: &str, unit: &str) -> String {
     let Family { name: own, unit: u } = family;
     let mut out = format!("# TYPE {own} gauge\n");
@@ -144,7 +149,8 @@ fn declared(family: &Family, name: &str, unit: &str) -> String {
     out
 }
 
-/// Returns a unique family: names that give the same word are numbered.
+/// Returns the family of a figure, called by prefix, name and unit. Names that give the same word
+/// are numbered: `taken` counts each.
 fn family(prefix: &str, name: &str, unit: &str, taken: &mut BTreeMap<String, u32>) -> Family {
     let unit = units(unit);
     let word = word(name);
@@ -162,7 +168,8 @@ fn family(prefix: &str, name: &str, unit: &str, taken: &mut BTreeMap<String, u32
     Family { name, unit }
 }
 
-/// Splits `elapsed [s]` into name and unit.
+/// Splits the head of a column such as `elapsed [s]` into name and unit; without a unit that is
+/// empty.
 fn split(head: &str) -> (&str, &str) {
     let parts = head.rsplit_once(" [");
     parts.map_or((head, ""), |(name, unit)| {
@@ -170,7 +177,7 @@ fn split(head: &str) -> (&str, &str) {
     })
 }
 
-/// Returns the OpenMetrics name of a unit.
+/// Returns the OpenMetrics name of a unit; empty for counts.
 fn units(unit: &str) -> String {
     match unit {
         "" | "1" => String::new(),
@@ -186,7 +193,8 @@ fn units(unit: &str) -> String {
     }
 }
 
-/// Converts a name to letters, digits and underscores.
+/// Converts a name to letters, digits and underscores, not beginning with a digit, as OpenMetrics
+/// wants them.
 fn word(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let mut word: String = name.chars().map(plain).collect();
@@ -196,6 +204,7 @@ fn word(name: &str) -> String {
     word
 }
 
+/// Escapes backslashes, quotes and newlines for labels and help texts.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('"', "\\\"");
     text.replace('\n', "\\n")

@@ -15,6 +15,7 @@ pub fn write(table: &Table, out: &mut Vec<u8>) -> Result<(), String> {
     written(table, out).map_err(|e| e.to_string())
 }
 
+/// Writes a table into memory as a Parquet file with one row group. A missing value is null.
 fn written(table: &Table, out: &mut Vec<u8>) -> Result<(), ParquetError> {
     let fields = table.columns.iter().map(|c| {
         let (physical, converted) = match c.values {
@@ -64,7 +65,8 @@ fn written(table: &Table, out: &mut Vec<u8>) -> Result<(), ParquetError> {
     Ok(())
 }
 
-/// Returns for each row whether it has a value (1) or not (0), and the values.
+/// Splits a column as Parquet stores it: for each row whether it has a value (1) or not (0), and
+/// the values, converted by `one`.
 fn given<T, U>(values: &[Option<T>], one: impl Fn(&T) -> U) -> (Vec<i16>, Vec<U>) {
     let levels = values.iter().map(|v| i16::from(v.is_some())).collect();
     (levels, values.iter().flatten().map(one).collect())
