@@ -42,7 +42,7 @@ pub struct Measurement {
     pub miss_ratio: f64,
 }
 
-/// Writes [`TRACE`].
+/// Writes the trace [`TRACE`] in libCacheSim's oracleGeneral format.
 ///
 /// # Errors
 /// The error of the writer.
@@ -57,7 +57,8 @@ fn timed(path: &Path, plan: &Plan) -> Result<(f64, Curves), TraceError> {
     Ok((start.elapsed().as_secs_f64(), curves))
 }
 
-/// Measures every policy on a trace, in `rounds` rounds.
+/// Measures every policy with one cache of [`SIZE`] pages on the trace at `path`: requests per
+/// second on one core over `rounds` rounds, and the miss ratio.
 ///
 /// # Errors
 /// The trace cannot be read.
@@ -114,7 +115,8 @@ pub fn bare_array(path: &Path, rounds: usize) -> Result<f64, TraceError> {
     Ok(trace.requests() as f64 / times[times.len() / 2])
 }
 
-/// Returns the misses of LRU with `slots` pages, without policies, hooks or indexes.
+/// Returns the misses of LRU with `slots` pages, without policies, hooks or indexes: the least work
+/// that a simulation of LRU takes, for comparison.
 fn bare_misses(trace: &Dense, slots: u32) -> u64 {
     const NONE: u32 = u32::MAX;
     let mut slot_of = vec![NONE; trace.objects() as usize];
@@ -123,11 +125,13 @@ fn bare_misses(trace: &Dense, slots: u32) -> u64 {
     let mut links = vec![[slots; 2]; slots as usize + 1];
     let (mut used, mut misses) = (0, 0);
     for event in trace.events() {
+        // Every event counts as a request; the measured trace has no removals.
         let (Event::Read(object) | Event::Write(object) | Event::Remove(object)) = event;
         let mut slot = slot_of[object as usize];
         let full = used == slots;
         if slot == NONE {
             misses += 1;
+            // The oldest slot, or the next unused one.
             slot = if full { links[slots as usize][0] } else { used };
         }
         if slot < used {

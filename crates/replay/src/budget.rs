@@ -17,7 +17,8 @@ impl Budget {
         Self(self.0.map(|most| most.saturating_sub(bytes)))
     }
 
-    /// Returns how many times `bytes` bytes fit, at most `most`.
+    /// Returns how many times `bytes` bytes fit into the budget, at most `most`; used for the
+    /// number of threads.
     pub fn times(self, bytes: u64, most: usize) -> usize {
         self.0.map_or(most, |all| {
             let times = all / bytes.max(1);

@@ -94,6 +94,7 @@ impl Table {
 impl Map for Table {
     /// Nothing: the array has a place for every object.
     type End = ();
+    /// Returns the slot that holds the object; `None` if no slot does.
     #[inline]
     fn find(&self, object: u64) -> Option<Slot> {
         self.slots[object as usize].checked_sub(1)
@@ -102,6 +103,7 @@ impl Map for Table {
     fn object(&self, slot: Slot) -> u64 {
         self.objects[slot as usize].into()
     }
+    /// Puts an object into an empty slot.
     #[inline]
     fn insert(&mut self, object: u64, slot: Slot) {
         self.slots[object as usize] = slot + 1;
@@ -116,6 +118,8 @@ impl Map for Table {
         self.remove(slot);
         self.insert(object, slot);
     }
+    /// Touches the table's entry of each object, so that the processor fetches these entries at the
+    /// same time. An array needs no guesses, so none are written.
     #[inline]
     fn guess(&self, objects: &[u64], _: &mut Guesses) {
         let sum = objects
@@ -123,6 +127,7 @@ impl Map for Table {
             .fold(0, |sum, o| sum ^ self.slots[*o as usize]);
         std::hint::black_box(sum);
     }
+    /// Returns the slot that holds the object; an error if no slot does.
     #[inline]
     fn seek(&self, object: u64, _: Slot) -> Result<Slot, ()> {
         self.find(object).ok_or(())
@@ -170,6 +175,7 @@ pub(crate) struct Free {
 }
 
 impl Free {
+    /// Makes the set of `slots` empty slots, none of which was used so far.
     pub fn new(slots: u32) -> Self {
         Self {
             unused: 0,
@@ -178,7 +184,7 @@ impl Free {
         }
     }
 
-    /// Takes an empty slot; `None`: all are in use.
+    /// Takes an empty slot, one that was emptied before a new one; `None`: all are in use.
     #[inline]
     pub fn take(&mut self) -> Option<Slot> {
         if let Some(slot) = self.emptied.pop() {
@@ -226,7 +232,8 @@ impl<P: Policy, M: Map> Cache<P, M> {
         self.counts
     }
 
-    /// Makes requests one after another.
+    /// Makes requests for these objects one after another. The look-ups of [`BLOCK`] objects start
+    /// together, so that their cache misses overlap.
     #[inline]
     pub fn request_block(&mut self, objects: &[u64]) {
         let mut guesses = [0; BLOCK];
@@ -239,27 +246,30 @@ impl<P: Policy, M: Map> Cache<P, M> {
         }
     }
 
-    /// Starts the look-ups of the next objects, at most [`BLOCK`].
+    /// Starts the look-ups of the next objects, at most [`BLOCK`], and writes to `guesses` in which
+    /// slots they probably are.
     #[inline]
     pub(crate) fn guess(&self, objects: &[u64], guesses: &mut Guesses) {
         self.map.guess(objects, guesses);
     }
 
-    /// Makes a request; returns true if the cache held the object.
+    /// Makes a request for an object, which is in the cache afterwards; returns true if it was
+    /// before.
     #[inline]
     pub fn request(&mut self, object: u64) -> bool {
         self.request_guessed(object, Slot::MAX)
     }
 
-    /// Makes a request as [`request`](Self::request) does, with the guess of
-    /// [`guess`](Self::guess).
+    /// Makes a request as [`request`](Self::request) does, with the object's result of
+    /// [`guess`](Self::guess), which may be wrong by now.
     #[inline]
     pub(crate) fn request_guessed(&mut self, object: u64, guess: Slot) -> bool {
         self.counts.requests += 1;
         self.answer(object, guess)
     }
 
-    /// Serves a request that is counted already.
+    /// Serves a request that is counted already; returns true if the cache held the object. After a
+    /// miss the object takes an empty slot, or that of the page that the policy evicts.
     #[inline]
     fn answer(&mut self, object: u64, guess: Slot) -> bool {
         let end = match self.map.seek(object, guess) {
@@ -289,7 +299,8 @@ impl<P: Policy, M: Map> Cache<P, M> {
         false
     }
 
-    /// Removes an object that is gone from the cache, if the cache holds it.
+    /// Removes an object whose file was cut or deleted from the cache, if the cache holds it. Its
+    /// slot is empty then.
     pub fn remove(&mut self, object: u64) {
         if let Some(slot) = self.map.find(object) {
             self.map.remove(slot);

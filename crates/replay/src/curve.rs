@@ -113,6 +113,7 @@ pub struct Curves {
     pub curves: Vec<Curve>,
 }
 
+/// Makes the point of a cache of `size` pages from its counts; exact, without a bound.
 fn point(size: u32, counts: Counts, writes: Option<WriteCounts>) -> Point {
     Point {
         size,
@@ -137,6 +138,7 @@ struct Simulate<'a>(&'a Dense, u32, Option<&'a WriteModel>);
 impl Runner for Simulate<'_> {
     type Output = Point;
 
+    /// Simulates one cache of a trace in memory. `make` creates the policy for a number of slots.
     fn run<P: Policy>(self, make: &dyn Fn(u32) -> P) -> Point {
         let Self(trace, size, model) = self;
         match model {
@@ -154,6 +156,8 @@ struct Stream<'a>(Reader, Unit, u32, Option<&'a WriteModel>, usize);
 impl Runner for Stream<'_> {
     type Output = Result<Point, TraceError>;
 
+    /// Simulates one cache while the trace is read. `make` creates the policy for a number of
+    /// slots.
     fn run<P: Policy>(self, make: &dyn Fn(u32) -> P) -> Self::Output {
         let Self(reader, unit, size, model, threads) = self;
         match model {
@@ -193,7 +197,8 @@ enum Way {
 }
 
 impl Way {
-    /// Chooses the way with the least memory that can run the plan.
+    /// Chooses the way with the least memory that can run the plan: a stream of the trace, LRU's
+    /// distances, a sample, or the whole trace in memory.
     fn of(plan: &Plan) -> Self {
         match (&plan.policies[..], &plan.sizes.pages[..]) {
             _ if plan.sample.is_some() => Self::Sample,
@@ -210,7 +215,7 @@ impl Way {
     }
 }
 
-/// Describes in a sentence the memory that a plan will use; before anything is read.
+/// Describes in a sentence the memory that a plan will use at most, before anything is read.
 pub fn memory(plan: &Plan) -> String {
     let largest = u64::from(plan.sizes.pages.last().copied().unwrap_or(1));
     let mib = |bytes: u64| (bytes >> 20) + 1;
@@ -223,6 +228,7 @@ pub fn memory(plan: &Plan) -> String {
     } else {
         0
     };
+    // Bytes that each request takes.
     let a_request = future + if plan.writes.is_some() { 24 } else { 8 };
     let caches = if plan.sizes.shares.is_empty() {
         format!("{} MiB", mib(largest * BYTES_PER_SLOT))
@@ -253,7 +259,8 @@ pub fn memory(plan: &Plan) -> String {
     }
 }
 
-/// Returns the error that a cache does not fit into memory.
+/// Returns the error that a cache of `size` pages does not fit into memory: it needs `need` bytes.
+/// `trace` is the trace's name.
 fn too_large(trace: &str, size: u32, need: u64, budget: Budget) -> TraceError {
     TraceError {
         file: trace.to_owned(),
@@ -321,7 +328,9 @@ pub fn run_reader_until(
     Ok(Some(curves).filter(|_| !stop.load(Relaxed)))
 }
 
-/// Computes the curves; if `stop` was set, their figures mean nothing.
+/// Computes the curves of an open trace, in the way that takes the least memory. `shown` is the
+/// trace's name in the results; `progress` is told how many caches are finished. If `stop` was set,
+/// the figures mean nothing.
 fn from_reader(
     reader: Reader,
     shown: String,
@@ -418,12 +427,15 @@ fn from_reader(
 }
 
 /// Returns the number of threads: at most the plan's, and as many as memory allows beside the
-/// trace.
+/// trace. `name` is the trace's name, for the errors that not even one fits, or that OPT can't
+/// number so many events.
 fn threads(plan: &Plan, name: &str, trace: &Dense) -> Result<usize, TraceError> {
     let largest = plan.sizes.pages.last().copied().unwrap_or(1);
     let objects = trace.objects();
+    // Bytes of one thread's cache.
     let mut need = u64::from(largest.min(objects)) * BYTES_PER_SLOT
         + u64::from(objects) * BYTES_PER_STACKED_OBJECT;
+    // Bytes that are shared by all threads.
     let mut beside = trace.bytes();
     if plan.has_opt() {
         let events = trace.len() as u64;
@@ -449,7 +461,8 @@ fn threads(plan: &Plan, name: &str, trace: &Dense) -> Result<usize, TraceError> 
 /// The message for a plan that breaks its contract.
 const KNOWN: &str = "the plan's policies are known, and OPT has no writes";
 
-/// Returns the jobs of a plan, the longest first.
+/// Returns the jobs of a plan, the longest first: one for LRU at all sizes, and one for each other
+/// policy and size.
 fn jobs(plan: &Plan) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (p, name) in plan.policies.iter().enumerate() {
@@ -468,7 +481,8 @@ fn jobs(plan: &Plan) -> Vec<Job> {
     jobs
 }
 
-/// Does all jobs on `threads` threads; returns their results in the order of the jobs.
+/// Does all jobs on `threads` threads, each of which takes the next job when it has finished one;
+/// returns their results in the order of the jobs. `progress` is told after each job.
 fn in_parallel<J: Copy + Sync, T: Send>(
     jobs: &[J],
     threads: usize,
@@ -502,7 +516,7 @@ fn in_parallel<J: Copy + Sync, T: Send>(
     results.into_iter().map(|(_, done)| done).collect()
 }
 
-/// Returns LRU's points by size.
+/// Returns LRU's points at these sizes, from the distances of all requests.
 fn stacked(distances: &Distances, sizes: &[u32]) -> Vec<Point> {
     let requests = distances.requests();
     let misses = distances.all_misses(sizes);
@@ -510,8 +524,8 @@ fn stacked(distances: &Distances, sizes: &[u32]) -> Vec<Point> {
     sizes.iter().zip(misses).map(point).collect()
 }
 
-/// Simulates every policy at every size on `threads` threads; returns the points by policy and
-/// size.
+/// Simulates every policy at every size on `threads` threads. Returns the points by policy and
+/// size, all of which are there at the end.
 fn simulate(
     trace: &Dense,
     plan: &Plan,
@@ -539,6 +553,7 @@ fn simulate(
     let empty = vec![None; sizes.len()];
     let mut results = vec![empty; plan.policies.len()];
     for (job, points) in jobs.into_iter().zip(done) {
+        // The place of the job's first point.
         let (policy, first) = match job {
             Job::Stack { policy } => (policy, 0),
             Job::Cell { policy, size } => (policy, size),
@@ -550,7 +565,8 @@ fn simulate(
     results
 }
 
-/// Estimates every policy's points by size from a sample of the trace.
+/// Estimates every policy's points by size from a sample of the trace, each with its bound. `name`
+/// is the trace's name, for errors.
 fn estimate(
     trace: &Sampled,
     plan: &Plan,
@@ -565,6 +581,7 @@ fn estimate(
         .into_iter()
         .flat_map(|job| passes.iter().map(move |pass| (job, *pass)))
         .collect();
+    // The miss ratios of each job and pass.
     let done = in_parallel(&jobs, threads, progress, |(job, pass)| match job {
         Job::Stack { .. } => trace.stack(pass, sizes),
         Job::Cell { policy, size } => {

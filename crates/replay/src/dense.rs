@@ -56,7 +56,7 @@ pub(crate) enum Limit {
 }
 
 impl Limit {
-    /// Returns the error for the trace named `trace`.
+    /// Returns the error that the trace named `trace` exceeds this limit.
     pub fn of(self, trace: &str) -> TraceError {
         let (message, accepted) = match self {
             Self::Objects => (
@@ -89,7 +89,8 @@ impl Limit {
     }
 }
 
-/// Runs at most [`BLOCK`] events through a cache.
+/// Runs at most [`BLOCK`] events (object number and kind, packed) through a cache: requests, and
+/// removals of objects. The look-ups start together, so that cache misses overlap.
 #[inline]
 fn send<P: Policy>(cache: &mut Cache<P, Table>, events: &[u32]) {
     let mut objects = [0_u64; BLOCK];
@@ -132,7 +133,8 @@ pub(crate) struct Numbering {
 }
 
 impl Numbering {
-    /// Creates a numbering; `cuts`: records of the trace's format may remove pages from files.
+    /// Creates a numbering without objects; `cuts`: records of the trace's format may remove pages
+    /// from files, so that the objects of each file have to be known.
     pub fn new(cuts: bool) -> Self {
         Self {
             index: Index::new(0),
@@ -142,7 +144,8 @@ impl Numbering {
         }
     }
 
-    /// Calls `each` with the number of every object that the record removes.
+    /// Calls `each` with the number of every object that the record removes, those behind the new
+    /// end of its file, and forgets them.
     pub fn cut(&mut self, record: &Record, unit: Unit, mut each: impl FnMut(u32)) {
         let Some(len) = cut(record) else { return };
         let gone = unit.behind(len);
@@ -155,8 +158,8 @@ impl Numbering {
         }
     }
 
-    /// Returns the object's number, a new one if it has none. `guess` is the result of
-    /// [`Index::guess`] or any other number. `None`: there are too many objects.
+    /// Returns the object's number, a new one if it has none; `None`: there are too many objects.
+    /// `file` is the object's file. `guess` is the result of [`Index::guess`] or any other number.
     #[inline]
     pub fn number(&mut self, object: u64, file: u32, guess: Slot) -> Option<u32> {
         let number = match self.index.find_guessed(object, guess) {
@@ -173,7 +176,8 @@ impl Numbering {
         Some(number)
     }
 
-    /// Adds an object to the list of its file, unless it is there.
+    /// Adds an object to the list of its file, unless it is there: a record that cuts the file then
+    /// finds its objects.
     fn list(&mut self, number: u32, file: usize) {
         if self.listed.len() <= number as usize {
             self.listed.resize(number as usize + 1, false);
@@ -188,9 +192,9 @@ impl Numbering {
 }
 
 impl Dense {
-    /// Reads a whole trace; `times` keeps the times, which writeback needs. With more than one of
-    /// `threads` other threads parse than the one that numbers. Also returns the number of skipped
-    /// records.
+    /// Reads a whole trace into memory, with objects numbered by their first requests. `times`
+    /// keeps the times, which writeback needs. With more than one of `threads` other threads parse
+    /// than the one that numbers. Also returns the number of skipped records.
     ///
     /// # Errors
     /// A record cannot be read, there are more than 2³⁰ objects, or the budget is too small.
@@ -216,7 +220,8 @@ impl Dense {
         Ok((dense, reader.skipped()))
     }
 
-    /// Adds a few records, as far as the budget allows their requests and objects.
+    /// Adds at most 64 records, as far as the budget allows their requests and objects. `n` numbers
+    /// the objects; `times`: the time of each event is kept.
     fn add(
         &mut self,
         block: &[Record],
@@ -278,8 +283,8 @@ impl Dense {
         self.events.len()
     }
 
-    /// Gives every object another number; events of objects with `None` are dropped. The trace must
-    /// have no times.
+    /// Gives every object the number that `number` returns for it; events of objects with `None`
+    /// are dropped. The trace must have no times.
     pub(crate) fn renumber(&mut self, number: impl Fn(u32) -> Option<u32>) {
         self.events.retain_mut(|event| match number(*event >> 2) {
             Some(to) => {
@@ -290,7 +295,8 @@ impl Dense {
         });
     }
 
-    /// Completes a trace made with [`Self::push`]; its objects are below `objects`.
+    /// Completes a trace made with [`Self::push`]: counts its requests. Its objects are below
+    /// `objects`.
     pub(crate) fn close(&mut self, objects: u32) {
         self.events.shrink_to_fit();
         self.objects = objects;
@@ -334,7 +340,7 @@ impl Dense {
         self.stop.load(Relaxed)
     }
 
-    /// Iterates over the events in parts, until `stop` is set.
+    /// Iterates over the events in parts of [`PART`], until `stop` is set.
     fn parts(&self) -> impl Iterator<Item = &[u32]> {
         self.events.chunks(PART).take_while(|_| !self.stopped())
     }
@@ -364,12 +370,14 @@ impl Dense {
         })
     }
 
-    /// Runs the whole trace through a cache of `size` pages, with at most as many slots as objects.
+    /// Runs the whole trace through a cache of `size` pages under a policy; returns requests and
+    /// misses. The cache has at most as many slots as the trace has objects.
     pub fn run<P: Policy>(&self, size: u32) -> Counts {
         self.run_made(size, Groups::ALL, &P::new)
     }
 
-    /// Runs the objects of some groups as [`Self::run`] does, with a policy that `make` creates.
+    /// Runs the objects of some groups as [`Self::run`] does, with a policy that `make` creates for
+    /// a number of slots.
     pub(crate) fn run_made<P: Policy>(
         &self,
         size: u32,
@@ -407,8 +415,8 @@ impl Dense {
         cache.counts()
     }
 
-    /// Computes LRU's distances of a whole trace that is not kept. Also returns the number of
-    /// objects and of skipped records.
+    /// Computes LRU's distances of a whole trace that is not kept in memory. Also returns the
+    /// number of objects and of skipped records.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -463,7 +471,7 @@ impl Dense {
     }
 
     /// Runs the trace as [`Self::run`] does, with dirty pages and writeback. The trace must have
-    /// its times.
+    /// its times. Returns requests and misses, then the counts of writes.
     pub fn run_with_writes<P: Policy>(
         &self,
         size: u32,
@@ -472,7 +480,8 @@ impl Dense {
         self.run_made_with_writes(size, model, &P::new)
     }
 
-    /// Does what [`Self::run_with_writes`] does, with a policy that `make` creates.
+    /// Does what [`Self::run_with_writes`] does, with a policy that `make` creates for a number of
+    /// slots.
     pub(crate) fn run_made_with_writes<P: Policy>(
         &self,
         size: u32,

@@ -38,7 +38,8 @@ pub(crate) struct Future {
 }
 
 impl Future {
-    /// Computes the next uses of a trace with at most [`MOST_EVENTS`] events.
+    /// Computes, for each event of a trace, the time (number of the event) at which its object is
+    /// used next; `NEVER` if it is not, or removed before. Walks backwards through the trace.
     pub fn of(trace: &Dense) -> Self {
         assert!(trace.len() <= MOST_EVENTS, "an event's time fits 32 bits");
         let mut times = vec![NEVER; trace.objects() as usize];
@@ -46,6 +47,7 @@ impl Future {
         for (back, event) in trace.events().rev().enumerate() {
             let time = (trace.len() - 1 - back) as u32;
             let (Event::Read(object) | Event::Write(object) | Event::Remove(object)) = event;
+            // The next use of the object as seen from this event.
             let known = &mut times[object as usize];
             next.push(*known);
             *known = match event {
@@ -57,9 +59,10 @@ impl Future {
         Self { next }
     }
 
-    /// Runs OPT with `size` pages over the objects of some groups.
+    /// Runs OPT with `size` pages over the objects of some groups; returns requests and misses.
     pub fn run(&self, trace: &Dense, size: u32, groups: Groups) -> Counts {
         let mut times = Times::new(self.next.len());
+        // Empty pages, and those whose page will not be used again.
         let mut spare = size;
         let mut counts = Counts::default();
         for (now, event) in trace.events().enumerate() {
@@ -100,6 +103,7 @@ struct Times {
 }
 
 impl Times {
+    /// Makes the empty set for numbers below `bound`.
     fn new(bound: usize) -> Self {
         let mut levels = Vec::new();
         let mut words = bound.max(1);
@@ -112,7 +116,7 @@ impl Times {
         }
     }
 
-    /// Adds a number.
+    /// Adds a number: sets its bit, and those above until one was set already.
     #[inline]
     fn insert(&mut self, mut at: usize) {
         for level in &mut self.levels {
@@ -126,7 +130,8 @@ impl Times {
         }
     }
 
-    /// Removes a number; returns true if it was in the set.
+    /// Removes a number; returns true if it was in the set. Clears the bits above as far as their
+    /// words become empty.
     #[inline]
     fn remove(&mut self, mut at: usize) -> bool {
         if self.levels[0][at / 64] >> (at % 64) & 1 == 0 {
@@ -143,7 +148,7 @@ impl Times {
         true
     }
 
-    /// Removes the largest number of a set that is not empty.
+    /// Removes the largest number of a set that is not empty, found from the highest level down.
     #[inline]
     fn remove_last(&mut self) {
         let mut at = 0;

@@ -9,7 +9,7 @@ pub fn policies() -> impl Iterator<Item = &'static Entry> {
     registry::ALL.iter().chain([&OPT])
 }
 
-/// Returns the policy of that name, in upper or lower case.
+/// Returns the policy of that name, in upper or lower case; `None` if there is none.
 pub fn find(name: &str) -> Option<&'static Entry> {
     policies().find(|e| e.name.eq_ignore_ascii_case(name))
 }

@@ -21,7 +21,9 @@ pub enum Unit {
 const OFFSET_BITS: u32 = 44;
 
 impl Unit {
-    /// Returns the first object of a read or write record, and the number of consecutive objects.
+    /// Returns the first object of a read or write record, and the number of consecutive objects
+    /// that it touches. An object's number holds its file in the upper bits and its place in the
+    /// file in the lower ones.
     #[inline]
     pub(crate) fn objects(self, r: &Record) -> (u64, u64) {
         match self {
@@ -34,7 +36,7 @@ impl Unit {
         }
     }
 
-    /// Returns the first object of a file that is gone when the file has `len` bytes.
+    /// Returns the place of the first object of a file that is gone when the file has `len` bytes.
     pub(crate) fn behind(self, len: u64) -> u64 {
         match self {
             Self::Page => len.div_ceil(PAGE),
@@ -51,7 +53,8 @@ impl Unit {
     }
 }
 
-/// Returns the length in bytes that a record leaves its file, if it removes pages.
+/// Returns the length in bytes that a record leaves its file, if it removes pages (truncation,
+/// unlink, creation of an empty file); `None` for other records.
 pub(crate) fn cut(r: &Record) -> Option<u64> {
     match r.op {
         Op::Truncate => Some(r.offset),

@@ -34,6 +34,7 @@ const ACCEPTED: &str = "`rate=R`, the share of objects from 0.000001 to 1, or `s
 impl FromStr for Sample {
     type Err = SampleError;
 
+    /// Parses `rate=R` or `size=N`, as options describe a sample.
     fn from_str(text: &str) -> Result<Self, SampleError> {
         let wrong = |what: String| Err(SampleError { what });
         match text.trim().split_once('=') {
@@ -64,7 +65,8 @@ impl fmt::Display for Sample {
 pub(crate) struct Taken(u64);
 
 impl Taken {
-    /// Returns the limit of a sample before anything was read.
+    /// Returns the limit of a sample before anything was read: that of its share, or all hashes for
+    /// a number of objects, where the limit falls while the trace is read.
     pub fn of(sample: Sample) -> Self {
         match sample {
             Sample::Rate(rate) => Self((rate * TWO_53) as u64),
@@ -91,8 +93,9 @@ impl Taken {
 
 const TWO_53: f64 = 9_007_199_254_740_992.0;
 
-/// Returns an object's hash: the finalizer of SplitMix64 (Steele, Lea, Flood 2014), a permutation
-/// in which every bit depends on every other. A seed other than 0 selects another sample.
+/// Returns an object's hash, which decides whether it is in the sample: the finalizer of SplitMix64
+/// (Steele, Lea, Flood 2014), a permutation in which every bit depends on every other. A seed other
+/// than 0 selects another sample.
 #[inline]
 pub(crate) fn hash(object: u64, seed: u64) -> u64 {
     let mut h = object

@@ -132,7 +132,8 @@ struct Sampler {
 const FEW_EVENTS: usize = 1 << 16;
 
 impl Sampler {
-    /// Counts a request if its object is in the sample.
+    /// Adds a request if its object is in the sample: if its hash, with `seed`, is below the limit.
+    /// `file` is the object's file.
     #[inline]
     fn request(&mut self, object: u64, seed: u64, file: u32) -> Result<(), Limit> {
         let hash = hash(object, seed);
@@ -142,8 +143,8 @@ impl Sampler {
         Ok(())
     }
 
-    /// Adds a request for an object of the sample. If there are too many objects, drops the one
-    /// with the largest hash and lowers the limit to it.
+    /// Adds a request for an object of the sample, with its hash and file. If a new object is one
+    /// too many, drops the object with the largest hash and lowers the limit to it.
     fn take(&mut self, object: u64, hash: u64, file: u32) -> Result<(), Limit> {
         let number = self.numbering.number(object, file, Slot::MAX);
         let number = number.ok_or(Limit::Objects)?;
@@ -166,8 +167,8 @@ impl Sampler {
         self.room()
     }
 
-    /// Removes the events of dropped objects when the events have doubled; returns an error if
-    /// there is no memory for more.
+    /// Makes room for events: when they have doubled, removes those of objects that were dropped
+    /// from the sample. Returns an error if there is no memory for more.
     #[inline]
     fn room(&mut self) -> Result<(), Limit> {
         if self.trace.len() < self.full {
@@ -186,7 +187,8 @@ impl Sampler {
         }
     }
 
-    /// Numbers the sample's objects by group and returns the sample.
+    /// Completes the sample: numbers its objects by group (object `n` is in group `n % 8`), and
+    /// drops the events of others.
     fn finish(mut self) -> Result<Sampled, Limit> {
         let mut counts = [0_u32; 8];
         let mut numbers = vec![u32::MAX; self.hashes.len()];
@@ -228,13 +230,16 @@ pub(crate) enum Pass {
 }
 
 impl Pass {
-    /// Returns the passes that an estimate needs, in order.
+    /// Returns the passes that an estimate needs, in order: the whole sample, and both halves of
+    /// each of seven divisions, whose differences show the error. `rate` is the sample's share of
+    /// the objects.
     pub fn all(rate: f64) -> impl Iterator<Item = Self> {
         // A sample of the whole trace has no error, so it needs no halves.
         let halves = if rate < 1.0 { HALVES.len() } else { 0 };
         std::iter::once(Self::Whole).chain((0..halves).map(Self::Half))
     }
 
+    /// Returns the groups of objects that the pass simulates.
     fn groups(self) -> Groups {
         match self {
             Self::Whole => Groups::ALL,
@@ -259,7 +264,8 @@ pub(crate) struct Ratios {
 }
 
 impl Sampled {
-    /// Reads a whole trace. Also returns the number of skipped records.
+    /// Reads a whole trace and keeps a sample of its objects. `seed` selects one of many samples.
+    /// Also returns the number of skipped records.
     ///
     /// # Errors
     /// A record cannot be read, there are more than 2³⁰ objects, the sample has fewer than
@@ -312,12 +318,14 @@ impl Sampled {
         Ok((sampled, reader.skipped()))
     }
 
-    /// Returns a cache's size in the scale of a part of the sample.
+    /// Returns the size of a cache in the scale of a part of the sample: `size` pages, times the
+    /// sample's share of the trace, times the part's `share` of the sample.
     fn scaled(&self, size: u32, share: f64) -> f64 {
         f64::from(size) * self.facts.rate * share
     }
 
-    /// Returns the scaled size, and the sizes three deviations below and above it.
+    /// Returns the size of a cache in the sample's scale, then the sizes three deviations below and
+    /// above it, where cliffs are looked for.
     fn around(&self, size: u32) -> [f64; 3] {
         let scaled = self.scaled(size, 1.0);
         let deviation = ((1.0 - self.facts.rate) / scaled).sqrt();
@@ -325,11 +333,14 @@ impl Sampled {
         [scaled, scaled / far, scaled * far]
     }
 
+    /// Returns the miss ratio of so many misses in a part of the sample (`share`): by the requests
+    /// that the part should have, which may be more or fewer than it has (SHARDS_adj).
     fn ratio(&self, misses: f64, share: f64) -> f64 {
         misses / (self.requests as f64 * self.facts.rate * share).max(1.0)
     }
 
-    /// Computes LRU's ratios at all sizes in one pass.
+    /// Computes LRU's ratios at all sizes in one pass over the sample or a half of it. `sizes` are
+    /// those of whole caches in pages.
     pub fn stack(&self, pass: Pass, sizes: &[u32]) -> Vec<Ratios> {
         let distances = stack::distances_of(&self.trace, pass.groups());
         let share = pass.share();
@@ -352,21 +363,23 @@ impl Sampled {
         }
     }
 
-    /// Runs a policy of the registry at one size in miniature; `None` if there is no such policy.
+    /// Runs a policy of the registry in miniature: a cache of `size` pages, scaled to the pass's
+    /// share of the trace. `None` if there is no such policy.
     pub fn miniature(&self, policy: &str, pass: Pass, size: u32) -> Option<Ratios> {
         self.small(pass, size, |slots| {
             registry::run(policy, Miniature(&self.trace, slots, pass.groups()))
         })
     }
 
-    /// Runs OPT at one size in miniature; `future` belongs to [`Self::trace`].
+    /// Runs OPT in miniature, for a cache of `size` pages. `future` belongs to [`Self::trace`].
     pub fn best(&self, future: &Future, pass: Pass, size: u32) -> Ratios {
         let misses = |slots| Some(future.run(&self.trace, slots, pass.groups()).misses);
         self.small(pass, size, misses).expect("it is known")
     }
 
-    /// Computes the ratios of one pass at one size; `misses` returns the misses with a number of
-    /// slots.
+    /// Computes the ratios of one pass for a cache of `size` pages; `misses` returns the misses
+    /// with a number of slots. The whole sample is also run at a smaller and a larger size, to find
+    /// cliffs.
     fn small(&self, pass: Pass, size: u32, misses: impl Fn(u32) -> Option<u64>) -> Option<Ratios> {
         let share = pass.share();
         let run = |scaled: f64| {
@@ -386,7 +399,9 @@ impl Sampled {
         }
     }
 
-    /// Returns the estimated miss ratio and its bound, from the results of [`Pass::all`].
+    /// Returns the estimated miss ratio of a cache of `size` pages and its bound, from the results
+    /// of all passes in the order of [`Pass::all`]. The bound is 0 to 1 where the sample has too
+    /// few pages for a claim.
     pub fn estimate(&self, size: u32, passes: &[Ratios]) -> (f64, Bound) {
         let (whole, halves) = (passes[0], &passes[1..]);
         let ratio = whole.at.clamp(0.0, 1.0);
@@ -398,6 +413,7 @@ impl Sampled {
             let (low, high) = (0.0, 1.0);
             return (ratio, Bound { low, high });
         }
+        // Both halves of each division stand side by side.
         let (pairs, _) = halves.as_chunks::<2>();
         let squares = pairs.iter().map(|[a, b]| ((a.at - b.at) / 2.0).powi(2));
         let variance = squares.sum::<f64>() / pairs.len() as f64;
@@ -430,6 +446,7 @@ impl Sampled {
 }
 
 impl Ratios {
+    /// Makes ratios that are the same at the smaller and larger size: no cliff is looked for.
     fn one(at: f64) -> Self {
         Self {
             at,
@@ -440,7 +457,8 @@ impl Ratios {
 }
 
 impl Sampler {
-    /// Adds one record of the trace.
+    /// Adds one record of the trace: its requests for objects of the sample, or the removal of such
+    /// objects. `seed` is that of the hash.
     #[inline]
     fn add(&mut self, record: &trace::Record, seed: u64) -> Result<(), Limit> {
         if record.op.is_data() {

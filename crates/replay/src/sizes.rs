@@ -16,6 +16,7 @@ pub struct Sizes {
 }
 
 impl From<Vec<u32>> for Sizes {
+    /// Takes sizes in pages in any order and sorts them; each counts once.
     fn from(mut pages: Vec<u32>) -> Self {
         pages.sort_unstable();
         pages.dedup();
@@ -27,8 +28,8 @@ impl From<Vec<u32>> for Sizes {
 }
 
 impl Sizes {
-    /// Returns all sizes in pages, ascending and unique, for a trace of `objects` objects; a share
-    /// is at least one page.
+    /// Returns all sizes in pages, ascending and unique, for a trace of `objects` objects, of which
+    /// a share becomes at least one page.
     pub fn of(&self, objects: u64) -> Self {
         let most = f64::from(evict::MOST);
         let share = |share: &f64| (share * objects as f64).round().clamp(1.0, most) as u32;
@@ -66,6 +67,8 @@ enum Size {
 impl FromStr for Sizes {
     type Err = SizesError;
 
+    /// Parses sizes as options describe them, separated by commas:
+    /// `1000,512MiB,10%,1000..100000:50`.
     fn from_str(text: &str) -> Result<Self, SizesError> {
         let mut sizes = Self::default();
         for part in text.split(',') {
@@ -88,6 +91,7 @@ impl FromStr for Sizes {
 }
 
 impl Sizes {
+    /// Adds a size to the pages or shares, without sorting.
     fn add(&mut self, size: Size) {
         match size {
             Size::Pages(n) => self.pages.push(n),
@@ -100,11 +104,13 @@ impl Sizes {
     }
 }
 
+/// Returns the error that a text describes no sizes.
 fn wrong<T>(what: String) -> Result<T, SizesError> {
     Err(SizesError { what })
 }
 
-/// Parses one size: a number of pages, of bytes with a unit, or a percentage.
+/// Parses one size: a number of pages, of bytes with a unit (`512MiB`), or a percentage of the
+/// trace's objects.
 fn size(text: &str) -> Result<Size, SizesError> {
     let text = text.trim();
     if let Some(percent) = text.strip_suffix('%') {
@@ -137,7 +143,8 @@ fn size(text: &str) -> Result<Size, SizesError> {
     }
 }
 
-/// Parses the range `from..rest` and adds its sizes; `whole`: the text for messages.
+/// Parses the range of sizes `from..rest`, where `rest` is `TO:N` or `TO:N:linear`, and adds its N
+/// sizes; `whole` is the text for messages.
 fn range(whole: &str, from: &str, rest: &str, sizes: &mut Sizes) -> Result<(), SizesError> {
     let mut fields = rest.split(':');
     let (to, from) = (size(fields.next().unwrap_or(""))?, size(from)?);
@@ -180,7 +187,8 @@ fn range(whole: &str, from: &str, rest: &str, sizes: &mut Sizes) -> Result<(), S
     Ok(())
 }
 
-/// Returns `n` sizes in pages from `from` to `to`, in equal steps (`linear`) or equal ratios.
+/// Returns `n` sizes in pages from `from` to `to`, both included, in equal steps (`linear`) or
+/// equal ratios.
 fn spaced(from: u32, to: u32, n: u32, linear: bool) -> impl Iterator<Item = u32> {
     let (low, high, last) = (f64::from(from), f64::from(to), n - 1);
     (0..n).map(move |i| {

@@ -27,14 +27,15 @@ impl Distances {
         self.requests
     }
 
-    /// Returns the misses of a cache of `size` pages.
+    /// Returns the misses of an LRU cache of `size` pages: requests whose stack distance is `size`
+    /// or more, and first requests.
     pub fn misses(&self, size: u32) -> u64 {
         let hits: u64 = self.hits.iter().take(size as usize).sum();
         self.requests - hits
     }
 
-    /// Returns the misses of caches with fractional sizes of at least 0 (scaled sizes),
-    /// interpolated linearly between whole sizes.
+    /// Returns the misses of LRU caches with these fractional sizes (sizes scaled to a sample), at
+    /// least 0, interpolated linearly between whole sizes.
     pub(crate) fn all_between(&self, sizes: &[f64]) -> Vec<f64> {
         let sum = |sum: &mut u64, hits: &u64| {
             *sum += hits;
@@ -53,7 +54,8 @@ impl Distances {
         sizes.iter().map(misses).collect()
     }
 
-    /// Returns the misses of caches of many sizes, in the order of `sizes`.
+    /// Returns the misses of LRU caches of many sizes, in the order of `sizes`, with one walk over
+    /// the distances.
     pub fn all_misses(&self, sizes: &[u32]) -> Vec<u64> {
         let mut order: Vec<usize> = (0..sizes.len()).collect();
         order.sort_by_key(|&i| sizes[i]);
@@ -78,6 +80,7 @@ struct Times {
 }
 
 impl Times {
+    /// Makes the set without bits, for times below `length`.
     fn new(length: usize) -> Self {
         let words = length.div_ceil(64);
         Self {
@@ -87,7 +90,8 @@ impl Times {
         }
     }
 
-    /// Adds `by` (wrapping) to the count of a time's word.
+    /// Adds `by` to the count of a time's word in the tree; `u32::MAX` subtracts one, as the
+    /// addition wraps.
     #[inline]
     fn add(&mut self, time: u32, by: u32) {
         let mut at = time as usize / 64 + 1;
@@ -98,19 +102,21 @@ impl Times {
         self.total = self.total.wrapping_add(by);
     }
 
+    /// Sets the bit of a time that has none.
     #[inline]
     fn set(&mut self, time: u32) {
         self.words[time as usize / 64] |= 1 << (time % 64);
         self.add(time, 1);
     }
 
+    /// Clears the bit of a time that has one.
     #[inline]
     fn clear(&mut self, time: u32) {
         self.words[time as usize / 64] &= !(1 << (time % 64));
         self.add(time, u32::MAX);
     }
 
-    /// Returns the number of bits behind a time that has one.
+    /// Returns the number of bits behind (later than) a time that has one.
     #[inline]
     fn behind(&self, time: u32) -> u32 {
         let word = time as usize / 64;
@@ -135,8 +141,8 @@ struct Stack {
 }
 
 impl Stack {
-    /// Records a request; returns the object's stack distance in pages before it, `None` if it has
-    /// none.
+    /// Records a request. Returns the object's LRU stack distance before it: the number of pages
+    /// above it, holes included; `None`: the object is new or was removed.
     #[inline]
     fn request(&mut self, object: u32) -> Option<u32> {
         if self.now as usize == self.owner.len() {
@@ -168,7 +174,8 @@ impl Stack {
         distance
     }
 
-    /// Turns the object's bit into a hole.
+    /// Turns the object's bit into a hole: its page is free, and the next page that is brought in
+    /// fills it.
     fn remove(&mut self, object: u32) {
         let last = std::mem::replace(&mut self.last[object as usize], NEVER);
         if last != NEVER {
@@ -177,8 +184,8 @@ impl Stack {
         }
     }
 
-    /// Moves all bits together to the first times; doubles the number of times if more than half
-    /// are in use.
+    /// Moves all bits together to the first times, when no time is left; doubles the number of
+    /// times if more than half are in use.
     #[cold]
     fn compact(&mut self) {
         if self.times.total as usize > self.owner.len() / 2 {
@@ -194,6 +201,7 @@ impl Stack {
                 bits &= bits - 1;
                 let object = self.owner[time];
                 self.owner[self.now as usize] = object;
+                // A hole has no object, so its owner is not in `last`.
                 match self.last.get_mut(object as usize) {
                     Some(last) => *last = self.now,
                     None => self.holes.push(self.now),
@@ -215,12 +223,12 @@ impl Stack {
     }
 }
 
-/// Returns the distances of all requests of a trace.
+/// Returns LRU's stack distances of all requests of a trace.
 pub fn distances(trace: &Dense) -> Distances {
     distances_of(trace, Groups::ALL)
 }
 
-/// Returns the distances of the objects of some groups alone.
+/// Returns LRU's stack distances if only the objects of some groups were requested.
 pub(crate) fn distances_of(trace: &Dense, groups: Groups) -> Distances {
     // At most one bit for each object; holes are bits of former objects.
     let times = (trace.objects() as usize * 2).max(1 << 16);
@@ -230,7 +238,8 @@ pub(crate) fn distances_of(trace: &Dense, groups: Groups) -> Distances {
     }
 }
 
-/// Computes the distances of `events`, starting with room for `times` times.
+/// Computes the stack distances of `events`, starting with room for `times` times. Ends early if
+/// the trace is stopped.
 fn distances_within(trace: &Dense, events: impl Iterator<Item = Event>, times: usize) -> Distances {
     let mut pass = Pass::new(trace.objects() as usize, times);
     for (at, event) in events.enumerate() {
@@ -272,7 +281,7 @@ impl Pass {
         }
     }
 
-    /// Records a request; a new object must have the next number.
+    /// Records a request and counts the hits by distance; a new object must have the next number.
     #[inline]
     pub fn request(&mut self, object: u32) {
         if object as usize == self.stack.last.len() {
@@ -290,6 +299,7 @@ impl Pass {
         self.stack.remove(object);
     }
 
+    /// Returns the distances of all recorded requests.
     pub fn finish(self) -> Distances {
         Distances {
             requests: self.requests,

@@ -29,7 +29,8 @@ struct Clean<P> {
 }
 
 impl<P: Policy> Clean<P> {
-    /// Collects requests, and makes them when there are [`AHEAD`].
+    /// Collects requests for these objects, and makes them when there are [`AHEAD`], so that their
+    /// look-ups start together.
     #[inline]
     fn ask(&mut self, objects: Range<u64>) {
         if objects.end - objects.start == 1 {
@@ -52,6 +53,7 @@ impl<P: Policy> Sink for Clean<P> {
         self.ask(objects);
     }
 
+    /// Makes the collected requests.
     fn settle(&mut self) {
         self.cache.request_block(&self.objects);
         self.objects.clear();
@@ -63,6 +65,7 @@ impl<P: Policy> Sink for Clean<P> {
 }
 
 impl<P: Policy> Sink for WriteCache<P, Index> {
+    /// Makes the requests of one record, reads or writes, at its recorded time.
     #[inline]
     fn request(&mut self, record: &Record, objects: Range<u64>) {
         for object in objects {
@@ -70,6 +73,7 @@ impl<P: Policy> Sink for WriteCache<P, Index> {
         }
     }
 
+    /// Does nothing: requests with writes are made at once.
     fn settle(&mut self) {}
 
     fn remove(&mut self, object: u64) {
@@ -77,8 +81,9 @@ impl<P: Policy> Sink for WriteCache<P, Index> {
     }
 }
 
-/// Sends a whole trace through a cache of `slots` slots. Writes count as requests. With more than
-/// one of `threads` another thread reads the trace; the counts are the same.
+/// Sends a whole trace through a cache of `slots` slots while it is read, and returns requests and
+/// misses. Writes count as requests. With more than one of `threads` another thread reads the
+/// trace; the counts are the same.
 ///
 /// # Errors
 /// A record cannot be read.
@@ -91,7 +96,7 @@ pub fn stream<P: Policy>(
     stream_made(reader, unit, slots, threads, &P::new)
 }
 
-/// Streams as [`stream`] does, with a policy that `make` creates.
+/// Streams as [`stream`] does, with a policy that `make` creates for a number of slots.
 pub(crate) fn stream_made<P: Policy>(
     mut reader: Reader,
     unit: Unit,
@@ -128,8 +133,8 @@ pub(crate) fn stream_made<P: Policy>(
 /// Takes, for some records, each one's first object and number of objects.
 type TakeObjects<'a> = dyn FnMut(&[(u64, u64)]) -> Result<(), TraceError> + 'a;
 
-/// Calls `take` with each record's first object and number of objects. The rest of a record is not
-/// needed and not decoded.
+/// Calls `take` with each record's first object and number of objects (0 for records without data).
+/// The rest of a record is not needed and not decoded.
 fn each_objects(
     reader: &mut Reader,
     unit: Unit,
@@ -143,8 +148,8 @@ fn each_objects(
     reader.each_batch(threads, objects, take)
 }
 
-/// Calls `take` with each record's first object. Not generic over policies, because the readers are
-/// large.
+/// Calls `take` with each record's first object, for traces whose records are all requests for one
+/// object. Not generic over policies, because the readers are large.
 fn each_object(
     reader: &mut Reader,
     unit: Unit,
@@ -154,7 +159,8 @@ fn each_object(
     reader.each_batch(threads, |record| unit.objects(record).0, take)
 }
 
-/// Streams as [`stream`] does, with dirty pages and writeback.
+/// Streams as [`stream`] does, with dirty pages and writeback. Returns requests and misses, then
+/// the counts of writes.
 ///
 /// # Errors
 /// A record cannot be read.
@@ -168,7 +174,7 @@ pub fn stream_with_writes<P: Policy>(
     stream_made_with_writes(reader, unit, slots, model, threads, &P::new)
 }
 
-/// Does what [`stream_with_writes`] does, with a policy that `make` creates.
+/// Does what [`stream_with_writes`] does, with a policy that `make` creates for a number of slots.
 pub(crate) fn stream_made_with_writes<P: Policy>(
     reader: Reader,
     unit: Unit,
@@ -182,7 +188,8 @@ pub(crate) fn stream_made_with_writes<P: Policy>(
     Ok(cache.finish())
 }
 
-/// Sends all records to `sink`, and the removals of objects that the trace has requested.
+/// Sends all records to `sink`: requests in order, and the removal of each object that the trace
+/// has requested when a record cuts its file.
 fn send(
     mut reader: Reader,
     unit: Unit,
