@@ -172,9 +172,9 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
     #[inline]
     pub fn request(&mut self, object: u64, write: bool, time_ns: u64) {
         self.now = self.now.max(time_ns.saturating_add(self.shift));
-        self.poll();
+        self.end_writes_until_now();
         self.counts.requests += 1;
-        let shift = self.shift;
+        let waits_before = self.shift;
         let slot = match self.map.find(object) {
             Some(slot) => {
                 self.policy.access(slot);
@@ -201,9 +201,9 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         };
         if write {
             self.writes.writes += 1;
-            self.soil(slot);
+            self.make_dirty(slot);
         }
-        let waited = self.shift - shift;
+        let waited = self.shift - waits_before;
         self.writes.stalls += u64::from(waited > 0);
         self.writes.longest_stall_ns = self.writes.longest_stall_ns.max(waited);
     }
@@ -237,7 +237,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
     }
 
     /// Makes a page dirty, and waits while too many pages are dirty or being written.
-    fn soil(&mut self, slot: Slot) {
+    fn make_dirty(&mut self, slot: Slot) {
         let page = &mut self.pages[slot as usize];
         match page.state {
             PageState::Dirty => return,
@@ -253,13 +253,13 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.flush(self.now);
         while self.dirty + self.writing > self.limit {
             let before = self.shift;
-            self.wait(self.next_done);
+            self.wait_until(self.next_done);
             self.writes.limit_stall_ns += self.shift - before;
         }
     }
 
     /// Submits a batch of the flusher, if it is time for one.
-    fn flush(&mut self, at: u64) {
+    fn flush(&mut self, at_ns: u64) {
         if self.dirty <= self.background || self.batch_left > 0 {
             return;
         }
@@ -267,15 +267,15 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
             let Some(slot) = self.order.oldest(DIRTY) else {
                 break;
             };
-            self.give(slot, at, true);
+            self.submit(slot, at_ns, true);
             self.batch_left += 1;
             self.writes.flusher_writes += 1;
         }
     }
 
     /// Submits a dirty page to the device.
-    fn give(&mut self, slot: Slot, at: u64, flusher: bool) {
-        self.device_free = self.device_free.max(at) + self.page_ns;
+    fn submit(&mut self, slot: Slot, at_ns: u64, flusher: bool) {
+        self.device_free = self.device_free.max(at_ns) + self.page_ns;
         let page = &mut self.pages[slot as usize];
         debug_assert_eq!(page.state, PageState::Dirty);
         page.state = PageState::Writing;
@@ -289,14 +289,14 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
 
     /// Ends the writing of all pages that are written by now.
     #[inline]
-    fn poll(&mut self) {
+    fn end_writes_until_now(&mut self) {
         while self.next_done <= self.now {
-            self.written();
+            self.end_oldest_write();
         }
     }
 
     /// Ends the writing of the oldest page: it is clean, or dirty again.
-    fn written(&mut self) {
+    fn end_oldest_write(&mut self) {
         let Some(slot) = self.order.oldest(WRITING) else {
             self.next_done = u64::MAX;
             return;
@@ -324,13 +324,13 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.flush(done_ns);
     }
 
-    /// Moves the clock forward to `until`, as a wait.
-    fn wait(&mut self, until: u64) {
-        if until > self.now {
-            self.shift += until - self.now;
-            self.now = until;
+    /// Moves the clock forward to `until_ns`, as a wait.
+    fn wait_until(&mut self, until_ns: u64) {
+        if until_ns > self.now {
+            self.shift += until_ns - self.now;
+            self.now = until_ns;
         }
-        self.poll();
+        self.end_writes_until_now();
     }
 
     /// Returns a slot whose page may leave, as the policy chooses.
@@ -357,7 +357,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
                         self.pages[slot as usize].put_back = true;
                         if page.state == PageState::Dirty {
                             self.writes.eviction_writes += 1;
-                            self.give(slot, self.now, false);
+                            self.submit(slot, self.now, false);
                         }
                     }
                 }
@@ -379,12 +379,12 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
                 PageState::Clean => break,
                 PageState::Dirty => {
                     self.writes.eviction_writes += 1;
-                    self.give(slot, self.now, false);
+                    self.submit(slot, self.now, false);
                 }
                 PageState::Writing => {}
             }
             let done = self.pages[slot as usize].done_ns;
-            self.wait(done);
+            self.wait_until(done);
         }
         self.writes.eviction_stall_ns += self.shift - before;
     }
