@@ -13,7 +13,11 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// Adds requested objects.
+    /// Adds the numbers of objects that a request touched to the record, in the order of requests.
+    /// An empty range is ignored, and a range that continues the last one or lies inside of it
+    /// takes no new entry. When the list of ranges has doubled since it was last compacted, later
+    /// occurrences of objects are dropped, so memory depends on distinct objects, not on the number
+    /// of requests.
     pub fn add(&mut self, objects: Range<u64>) {
         if objects.is_empty() {
             return;
@@ -29,8 +33,10 @@ impl Touched {
         }
     }
 
-    /// Calls `each` with every object that is `gone`, in the order of the first requests, and
-    /// removes them. The gone objects of a file are all those from some object on.
+    /// Removes every object that is gone from the record, as when a file is truncated, and calls
+    /// `each` with it, in the order of first requests. `gone` returns true for an object that the
+    /// file no longer has; in a file these are all objects from some number on, so each range is
+    /// searched by halves.
     pub fn cut(&mut self, gone: impl Fn(u64) -> bool, mut each: impl FnMut(u64)) {
         self.ranges.retain_mut(|range| {
             // The first object that is gone.
@@ -49,13 +55,15 @@ impl Touched {
         });
     }
 
-    /// Removes all but the first occurrence of each object.
+    /// Removes all but the first occurrence of each object from `ranges`. The order of first
+    /// requests is kept, because `cut` reports objects in it.
     fn compact(&mut self) {
         // The objects met so far: end by start; ranges neither overlap nor touch.
         let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
         let mut once: Vec<Range<u64>> = Vec::new();
         for range in self.ranges.drain(..) {
             let mut start = range.start;
+            // The parts of this range that were not met before go to `once`.
             let before = seen.range(..=start).next_back();
             if let Some((_, end)) = before {
                 start = start.max(*end);

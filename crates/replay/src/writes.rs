@@ -136,7 +136,9 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         Self::of(P::new(slots), slots, size, map, model)
     }
 
-    /// Creates a cache as [`Self::new`] does, with a given policy of as many slots.
+    /// Creates an empty cache of `slots` slots as [`Self::new`] does, with a policy that already
+    /// exists and has as many slots. `size` is the number of pages that the shares in `model` are
+    /// multiplied with; the background limit is kept at least one page below the dirty limit.
     pub fn of(policy: P, slots: u32, size: u32, map: M, model: &WriteModel) -> Self {
         let share = |share: f64| (f64::from(size) * share) as u32;
         let limit = share(model.limit).max(1);
@@ -162,15 +164,20 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         }
     }
 
-    /// Ends the run and returns its counts.
+    /// Ends the run and returns its counts: those of requests and misses, and those of writes and
+    /// waits. The pages that are still dirty or being written are counted in `dirty_at_end`.
     pub fn finish(mut self) -> (Counts, WriteCounts) {
         self.writes.dirty_at_end = self.dirty + self.writing;
         (self.counts, self.writes)
     }
 
-    /// Makes a request at a time of the trace, in nanoseconds.
+    /// Makes one request of the trace for `object`: a hit is reported to the policy, a miss brings
+    /// the object into a free slot or into one that the policy evicts, and a write makes the page
+    /// dirty. `time_ns` is the request's time in the trace; all earlier waits are added to it, so
+    /// think time is kept. The counts of requests, misses and waits follow.
     #[inline]
     pub fn request(&mut self, object: u64, write: bool, time_ns: u64) {
+        // `shift`: the sum of all waits so far, in nanoseconds.
         self.now = self.now.max(time_ns.saturating_add(self.shift));
         self.end_writes_until_now();
         self.counts.requests += 1;
@@ -227,7 +234,9 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.free.give(slot);
     }
 
-    /// Takes a page off the list of pages being written.
+    /// Takes a page off the list of pages being written, because it is written or its object was
+    /// removed. `flusher`: the flusher had submitted it, so its batch has one page fewer to wait
+    /// for. The time of the next completion becomes that of the oldest page left.
     fn unlink_writing(&mut self, slot: Slot, flusher: bool) {
         self.order.unlink(slot);
         self.writing -= 1;
@@ -236,7 +245,10 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.next_done = next.map_or(u64::MAX, |s| self.pages[s as usize].done_ns);
     }
 
-    /// Makes a page dirty, and waits while too many pages are dirty or being written.
+    /// Makes the page in `slot` dirty for a write request, starts the flusher if its limit is
+    /// exceeded, and lets the request wait while more pages than the dirty limit allows are dirty
+    /// or being written. A page that is dirty already changes nothing; one being written becomes
+    /// dirty again when it is done.
     fn make_dirty(&mut self, slot: Slot) {
         let page = &mut self.pages[slot as usize];
         match page.state {
@@ -252,13 +264,16 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.dirty += 1;
         self.flush(self.now);
         while self.dirty + self.writing > self.limit {
+            // `shift`: the sum of all waits so far, in nanoseconds.
             let before = self.shift;
             self.wait_until(self.next_done);
             self.writes.limit_stall_ns += self.shift - before;
         }
     }
 
-    /// Submits a batch of the flusher, if it is time for one.
+    /// Submits the flusher's next batch at the time `at_ns`: the pages that have been dirty
+    /// longest. Does nothing while no more pages are dirty than the background limit allows, or
+    /// while pages of the last batch are still being written.
     fn flush(&mut self, at_ns: u64) {
         if self.dirty <= self.background || self.batch_left > 0 {
             return;
@@ -273,7 +288,9 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         }
     }
 
-    /// Submits a dirty page to the device.
+    /// Submits a dirty page to the device, which writes it after all pages submitted before.
+    /// `at_ns` is the time of the submission; `flusher` is true if the flusher submits it, false
+    /// for an eviction.
     fn submit(&mut self, slot: Slot, at_ns: u64, flusher: bool) {
         self.device_free = self.device_free.max(at_ns) + self.page_ns;
         let page = &mut self.pages[slot as usize];
@@ -287,7 +304,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.writing += 1;
     }
 
-    /// Ends the writing of all pages that are written by now.
+    /// Ends the writing of every page whose write is complete by the clock's time.
     #[inline]
     fn end_writes_until_now(&mut self) {
         while self.next_done <= self.now {
@@ -295,7 +312,9 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         }
     }
 
-    /// Ends the writing of the oldest page: it is clean, or dirty again.
+    /// Ends the writing of the page that was submitted first. The page becomes clean, or dirty
+    /// again if a request wrote to it meanwhile. A policy that had put the page back is told when
+    /// it is clean. The flusher may then submit its next batch, at the time of this completion.
     fn end_oldest_write(&mut self) {
         let Some(slot) = self.order.oldest(WRITING) else {
             self.next_done = u64::MAX;
@@ -324,7 +343,8 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.flush(done_ns);
     }
 
-    /// Moves the clock forward to `until_ns`, as a wait.
+    /// Moves the clock forward to `until_ns` and adds the difference to the sum of waits; a time in
+    /// the past waits for nothing. Then ends the writes that are complete.
     fn wait_until(&mut self, until_ns: u64) {
         if until_ns > self.now {
             self.shift += until_ns - self.now;
@@ -333,7 +353,10 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.end_writes_until_now();
     }
 
-    /// Returns a slot whose page may leave, as the policy chooses.
+    /// Takes a page out of the full cache, as the policy chooses, and returns its slot, now clean
+    /// and free for another object. For a dirty page the policy's `dirty` hook decides: write and
+    /// wait, skip it, or write it in the background and choose another. After `TRIES` dirty pages
+    /// in a row the request waits for the last one.
     fn evict(&mut self) -> Slot {
         let mut tries = 0;
         loop {
@@ -370,8 +393,11 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         }
     }
 
-    /// Waits until a page that is out of the policy is clean.
+    /// Waits until the page in `slot`, which the policy has given up, is clean. A dirty page is
+    /// submitted first; one that was written to while the device wrote it is submitted once more.
+    /// The wait is counted in `eviction_stall_ns`.
     fn write_out(&mut self, slot: Slot) {
+        // `shift`: the sum of all waits so far, in nanoseconds.
         let before = self.shift;
         loop {
             self.pages[slot as usize].put_back = false;
