@@ -39,15 +39,18 @@ pub struct AdaptiveReplacement {
 }
 
 impl AdaptiveReplacement {
+    /// Forgets the oldest ghost of `queue` (`ONCE` or `OFTEN`), if it has one, and counts it out.
     fn forget_oldest(&mut self, queue: u32) {
         if self.ghosts.forget_oldest(queue).is_some() {
             self.gone[queue as usize] -= 1;
         }
     }
 
-    /// Adds a ghost to a queue.
+    /// Adds `object`, whose page leaves the cache, to the ghosts of `queue`: `ONCE` for pages seen
+    /// once, `OFTEN` for the others. If all places are taken, the longer queue forgets its oldest
+    /// ghost.
     fn remember(&mut self, queue: u32, object: u64) {
-        // It is full only where several pages leave before one comes in.
+        // The places are full only where several pages leave before one comes in.
         if self.ghosts.is_full() {
             let longer = u32::from(self.gone[1] > self.gone[0]);
             self.forget_oldest(longer);
@@ -58,7 +61,8 @@ impl AdaptiveReplacement {
         }
     }
 
-    /// Forgets a ghost; returns the queue it was in, `None` if the object was no ghost.
+    /// Forgets the ghost of `object`, because its page comes back. Returns the queue that the ghost
+    /// was in, `ONCE` or `OFTEN`; `None` if the object was no ghost.
     fn take_ghost(&mut self, object: u64) -> Option<u32> {
         let place = self.ghosts.take(object)?;
         let queue = self.queue[place as usize];
@@ -66,7 +70,10 @@ impl AdaptiveReplacement {
         Some(queue.into())
     }
 
-    /// Moves the target for a ghost of `queue` that was asked for; `gone` still counts that ghost.
+    /// Moves `target`, the number of pages that the list of pages seen once should have (p in the
+    /// paper): up for a returning ghost of the queue `ONCE`, down for one of `OFTEN`, by the ratio
+    /// of the queues' lengths, at least 1. `gone` is the length of each queue before the ghost was
+    /// taken.
     fn adapt(&mut self, queue: u32, gone: [u32; 2]) {
         let [once, often] = gone.map(f64::from);
         self.target = if queue == ONCE {
@@ -78,6 +85,7 @@ impl AdaptiveReplacement {
 }
 
 impl Policy for AdaptiveReplacement {
+    /// Creates ARC (adaptive replacement) for an empty cache of `slots` slots.
     fn new(slots: u32) -> Self {
         // One more than a full cache keeps: the bounds are restored after the page has come in.
         let ghosts = (slots + 1).min(MOST);
@@ -93,6 +101,8 @@ impl Policy for AdaptiveReplacement {
         }
     }
 
+    /// Looks whether the object about to be brought in is a ghost. If it is, the target moves in
+    /// favour of the ghost's queue; `returns` keeps the queue for `admit` and `evict`.
     #[inline]
     fn miss(&mut self, object: u64) {
         let gone = self.gone;
@@ -102,6 +112,10 @@ impl Policy for AdaptiveReplacement {
         }
     }
 
+    /// Adds the page of `object`, just brought into `slot`: to the list of pages seen often if the
+    /// object was a ghost, else to the one of pages seen once. Then forgets ghosts until the
+    /// paper's bounds hold: pages and ghosts of the first list at most the cache, all four lists at
+    /// most twice the cache.
     #[inline]
     fn admit(&mut self, slot: Slot, object: u64) {
         self.objects[slot as usize] = object;
@@ -111,6 +125,7 @@ impl Policy for AdaptiveReplacement {
             ONCE
         };
         self.lists.push(list, slot);
+        // `gone` counts the ghosts of each queue, `lists.pages` the pages of each list.
         while self.gone[0] > 0 && self.lists.pages[0] + self.gone[0] > self.full {
             self.forget_oldest(ONCE);
         }
@@ -126,6 +141,9 @@ impl Policy for AdaptiveReplacement {
         self.lists.push(OFTEN, slot);
     }
 
+    /// Takes out the page that ARC replaces and makes it a ghost: the least recently used page of
+    /// the list of pages seen once while that list is longer than `target` (the paper's REPLACE),
+    /// else of the other list. Returns its slot, or `None` if the cache has no page.
     fn evict(&mut self) -> Option<Slot> {
         let [once, often] = self.lists.pages;
         if once + often == 0 {
@@ -150,7 +168,9 @@ impl Policy for AdaptiveReplacement {
         self.lists.unlink(slot);
     }
 
-    /// Puts the page back at the newest end of its list.
+    /// Puts the page that `evict` chose back at the newest end of its list, without its ghost,
+    /// because it is dirty; asks the cache to write it in the background and to choose another
+    /// page.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         self.take_ghost(self.objects[slot as usize]);
         self.lists.push(self.lists.of(slot), slot);

@@ -11,6 +11,7 @@ pub struct Clock {
 }
 
 impl Policy for Clock {
+    /// Creates CLOCK for an empty cache of `slots` slots: one queue, and a bit for each slot.
     fn new(slots: u32) -> Self {
         Self {
             queue: Lists::new(slots, 1),
@@ -18,17 +19,22 @@ impl Policy for Clock {
         }
     }
 
+    /// Adds the page brought into `slot` as the newest of the queue, not used yet.
     #[inline]
     fn admit(&mut self, slot: Slot, _object: u64) {
         self.used[slot as usize] = false;
         self.queue.push_newest(0, slot);
     }
 
+    /// Records a use of the page in `slot`: the hand will pass it once.
     #[inline]
     fn access(&mut self, slot: Slot) {
         self.used[slot as usize] = true;
     }
 
+    /// Takes out the oldest page that was not used since the hand last passed, and returns its
+    /// slot; `None` if the queue is empty. Pages that were used lose their bit and move to the
+    /// newest end, for another round.
     #[inline]
     fn evict(&mut self) -> Option<Slot> {
         loop {
@@ -45,6 +51,8 @@ impl Policy for Clock {
         self.queue.unlink(slot);
     }
 
+    /// Puts the page that `evict` chose back at the newest end, because it is dirty; asks the cache
+    /// to write it in the background and to choose another page.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         self.queue.push_newest(0, slot);
         Dirty::WriteBehind

@@ -68,17 +68,22 @@ pub struct ClockPro {
 }
 
 impl ClockPro {
+    /// Returns the ring's node of a ghost: `place` is the ghost's number, and nodes below the
+    /// number of slots are pages.
     #[inline]
     fn node(&self, place: u32) -> u32 {
         self.pages.len() as u32 + place
     }
 
+    /// Returns the node after `node` in the direction of the hands, round the ring's end; `None` if
+    /// the ring is empty.
     #[inline]
     fn after(&self, node: u32) -> Option<u32> {
         self.ring.newer(node).or_else(|| self.ring.oldest(RING))
     }
 
-    /// Takes a node out of the ring; hands that point at it move on.
+    /// Takes a node, page or ghost, out of the ring; hands that point at it move on to the next
+    /// one, or to `None` if it was the last.
     fn unlink(&mut self, node: u32) {
         let next = self.after(node).filter(|next| *next != node);
         for hand in self.hands.iter_mut().filter(|hand| **hand == Some(node)) {
@@ -87,7 +92,8 @@ impl ClockPro {
         self.ring.unlink(node);
     }
 
-    /// Puts a node into the ring just behind a hand.
+    /// Puts a node into the ring just behind a hand (`COLD`, `HOT` or `TEST`), so that this hand
+    /// reaches it last. In an empty ring all three hands point at it.
     fn insert(&mut self, hand: usize, node: u32) {
         match self.hands[hand] {
             Some(at) => self.ring.push_behind(at, node),
@@ -98,7 +104,8 @@ impl ClockPro {
         }
     }
 
-    /// Puts a page at the ring's head, the place that the hot hand reaches last.
+    /// Adds the page in `slot` to the ring as `kind` and counts it. It comes just behind the hot
+    /// hand, which reaches it last.
     fn push(&mut self, slot: Slot, kind: Kind) {
         self.pages[slot as usize] = Page { kind, used: false };
         match kind {
@@ -108,7 +115,7 @@ impl ClockPro {
         self.insert(HOT, slot);
     }
 
-    /// Takes a page out of the ring and out of the counts.
+    /// Takes the page in `slot` out of the ring and out of the counts of hot and cold pages.
     fn take(&mut self, slot: Slot) {
         match self.pages[slot as usize].kind {
             Kind::Hot => self.hot -= 1,
@@ -117,16 +124,21 @@ impl ClockPro {
         self.unlink(slot);
     }
 
+    /// Raises the number of pages that should be cold by one, at most to all: a page was used
+    /// within its test period.
     fn more_cold(&mut self) {
         self.target = (self.target + 1).min(self.full);
     }
 
+    /// Lowers the number of pages that should be cold by one, but not below 1: a test period ended
+    /// without a use.
     fn less_cold(&mut self) {
         self.target = (self.target - 1).max(1);
     }
 
-    /// Ends the test period of the node at a hand, if it has one, and moves the hand on. Returns
-    /// true if the node was a ghost.
+    /// Ends the test period of `node`, the node at `hand`, and moves the hand on. A ghost is
+    /// forgotten, and a page in its test period becomes an ordinary cold one; if it was not used,
+    /// fewer pages should be cold. Returns true if the node was a ghost, false for a page.
     fn end_test(&mut self, hand: usize, node: u32) -> bool {
         let slots = self.pages.len() as u32;
         if node >= slots {
@@ -147,7 +159,8 @@ impl ClockPro {
         false
     }
 
-    /// Moves the hot hand until it has turned one hot page cold.
+    /// Moves the hot hand until it has turned one hot page cold. A hot page that was used since the
+    /// last round only loses its mark; test periods of the cold pages and ghosts on the way end.
     fn turn_hot_hand(&mut self) {
         while let Some(node) = self.hands[HOT] {
             match self.pages.get_mut(node as usize) {
@@ -170,14 +183,15 @@ impl ClockPro {
         }
     }
 
-    /// Turns hot pages cold until there are at most as many as the target leaves.
+    /// Turns hot pages cold until no more are hot than the target for cold pages leaves.
     fn cool(&mut self) {
         while self.hot > 0 && self.hot > self.full - self.target.min(self.full) {
             self.turn_hot_hand();
         }
     }
 
-    /// Ends test periods until one more ghost can be remembered.
+    /// Moves the test hand, which ends test periods and so forgets ghosts, until the place of one
+    /// ghost is free.
     fn turn_test_hand(&mut self) {
         while self.ghosts.is_full()
             && let Some(node) = self.hands[TEST]
@@ -186,8 +200,9 @@ impl ClockPro {
         }
     }
 
-    /// Takes a page in its test period out of the cache, and puts its ghost in its place in the
-    /// ring.
+    /// Takes the page in `slot`, which leaves the cache within its test period, out of the ring and
+    /// puts its ghost at the page's place. The ghost shows whether the page is used again before
+    /// the test ends.
     fn leave(&mut self, slot: Slot) {
         self.turn_test_hand();
         if let Some(place) = self.ghosts.push(self.objects[slot as usize]) {
@@ -200,6 +215,8 @@ impl ClockPro {
 }
 
 impl Policy for ClockPro {
+    /// Creates CLOCK-Pro for an empty cache of `slots` slots: the ring has a node for each slot and
+    /// for as many ghosts.
     fn new(slots: u32) -> Self {
         let page = Page {
             kind: Kind::Cold,
@@ -220,6 +237,9 @@ impl Policy for ClockPro {
         }
     }
 
+    /// Looks whether the object about to be brought in is a ghost, that is, still in its test
+    /// period. If it is, its ghost leaves the ring, one more page should be cold, and `admit` makes
+    /// the page hot.
     #[inline]
     fn miss(&mut self, object: u64) {
         let place = self.ghosts.take(object);
@@ -231,6 +251,8 @@ impl Policy for ClockPro {
         }
     }
 
+    /// Adds the page of `object`, just brought into `slot`: as a hot page if its ghost was in the
+    /// ring, else as a cold page that begins its test period.
     #[inline]
     fn admit(&mut self, slot: Slot, object: u64) {
         self.objects[slot as usize] = object;
@@ -247,6 +269,10 @@ impl Policy for ClockPro {
         self.pages[slot as usize].used = true;
     }
 
+    /// Moves the cold hand to the first cold page that was not used, takes it out and returns its
+    /// slot; `None` if the cache has no page. A cold page that was used becomes hot if it was in
+    /// its test period, else it begins one. A page that leaves in its test period stays in the ring
+    /// as a ghost.
     fn evict(&mut self) -> Option<Slot> {
         if self.hot + self.cold == 0 {
             return None;
@@ -260,6 +286,7 @@ impl Policy for ClockPro {
             let node = self.hands[COLD]?;
             let page = self.pages.get(node as usize).copied();
             match page.filter(|page| page.kind != Kind::Hot) {
+                // A hot page or a ghost: the cold hand passes it.
                 None => self.hands[COLD] = self.after(node),
                 Some(Page { kind, used: true }) => {
                     self.take(node);
@@ -287,7 +314,9 @@ impl Policy for ClockPro {
         self.take(slot);
     }
 
-    /// Gives the page another round as a cold one, in its test period if it was in one.
+    /// Puts the page that `evict` chose back as a cold one, in its test period if its ghost shows
+    /// that it was in one, because it is dirty; asks the cache to write it in the background and to
+    /// choose another.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         let kind = match self.ghosts.take(self.objects[slot as usize]) {
             Some(place) => {

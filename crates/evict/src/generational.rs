@@ -102,12 +102,14 @@ fn tier(refs: u8) -> usize {
 }
 
 impl Generational {
+    /// Returns the index of the list that has the pages of generation `seq`.
     #[inline]
     fn list(seq: u64) -> usize {
         (seq % MAX_GENERATIONS) as usize
     }
 
-    /// Counts a page in generation `seq`; the caller links it.
+    /// Counts the page in `slot` as one of generation `seq`, with `uses` uses through a descriptor.
+    /// Which end of the generation's list the page joins is left to the caller, who links it.
     #[inline]
     fn enter(&mut self, seq: u64, slot: Slot, uses: u8) {
         let list = Self::list(seq);
@@ -118,7 +120,7 @@ impl Generational {
         };
     }
 
-    /// Takes a page out of its generation.
+    /// Takes the page in `slot` out of its generation's list and count.
     #[inline]
     fn leave(&mut self, slot: Slot) {
         self.sizes[usize::from(self.slots[slot as usize].list)] -= 1;
@@ -129,7 +131,9 @@ impl Generational {
         self.sizes == [0; MAX_GENERATIONS as usize]
     }
 
-    /// Returns true if another generation should be opened: should_run_aging().
+    /// Returns true if a new youngest generation should be opened: there are only two, or there are
+    /// three and the youngest has more than half of all pages or the oldest less than a quarter.
+    /// Models should_run_aging().
     fn should_age(&self) -> bool {
         let generations = self.max_seq - self.min_seq + 1;
         if generations <= MIN_GENERATIONS {
@@ -144,8 +148,8 @@ impl Generational {
         young * MIN_GENERATIONS > total || old * (MIN_GENERATIONS + 2) < total
     }
 
-    /// Moves `min_seq` to the oldest generation that has pages, as far as enough generations
-    /// remain, and halves the weight of earlier counts if it moved: try_to_inc_min_seq().
+    /// Moves `min_seq` past empty generations, as long as two remain. If it moved, each tier's
+    /// counts become part of its averages at half their weight. Models try_to_inc_min_seq().
     fn advance(&mut self) {
         let before = self.min_seq;
         while self.min_seq + MIN_GENERATIONS <= self.max_seq
@@ -165,9 +169,12 @@ impl Generational {
         }
     }
 
-    /// Returns the highest tier that is not protected: get_tier_idx().
+    /// Returns the highest tier that is not protected, 0 to 3: pages of the tiers above stay for
+    /// another generation. A tier is protected, with all above it, if the share of its evicted
+    /// pages that came back (refaults) is more than twice that of tier 0. Models get_tier_idx().
     fn highest_evicted(&self) -> usize {
         let first = &self.tiers[0];
+        // True for a tier whose pages come back no more than twice as often, or too seldom to tell.
         let is_worth_no_more = |t: &Tier| {
             t.refaulted() < MIN_BATCH
                 || t.refaulted() * (first.total() + MIN_BATCH)
@@ -177,7 +184,8 @@ impl Generational {
         unprotected.count()
     }
 
-    /// Counts an eviction, and remembers the page in case it returns.
+    /// Counts the eviction of the page in `slot` in its tier and stores a shadow entry (generation
+    /// and uses) with its ghost, so that a refault can be counted.
     fn remember(&mut self, slot: Slot) {
         let refs = self.slots[slot as usize].uses.saturating_sub(1);
         self.tiers[tier(refs)].evicted += 1;
@@ -189,7 +197,8 @@ impl Generational {
         }
     }
 
-    /// Takes back the eviction of a page that could not leave.
+    /// Takes back what `remember` recorded, because the page could not leave: it is dirty. The
+    /// count is lowered only if `min_seq` has not moved since.
     fn forget(&mut self, slot: Slot) {
         let place = self.ghosts.take(self.objects[slot as usize]);
         let shadow = place.map(|p| self.shadows[p as usize]);
@@ -200,6 +209,8 @@ impl Generational {
 }
 
 impl Policy for Generational {
+    /// Creates the multi-generational LRU for an empty cache of `slots` slots, with four
+    /// generations.
     fn new(slots: u32) -> Self {
         Self {
             lists: Lists::new(slots, MAX_GENERATIONS as u32),
@@ -215,12 +226,17 @@ impl Policy for Generational {
         }
     }
 
+    /// Looks whether the object about to be brought in was evicted before; keeps its shadow entry
+    /// in `returns` for `admit`, or `None`.
     #[inline]
     fn miss(&mut self, object: u64) {
         let place = self.ghosts.take(object);
         self.returns = place.map(|p| self.shadows[p as usize]);
     }
 
+    /// Adds the page of `object`, just brought into `slot`, to the newest end of the oldest
+    /// generation, as a page read through a descriptor is. If the page was evicted since `min_seq`
+    /// last moved, a refault is counted in the tier that it had.
     #[inline]
     fn admit(&mut self, slot: Slot, object: u64) {
         self.objects[slot as usize] = object;
@@ -236,12 +252,17 @@ impl Policy for Generational {
             .push_newest(Self::list(self.min_seq) as u32, slot);
     }
 
+    /// Counts a use of the page in `slot`; counting ends at five, as in the kernel's page flags.
     #[inline]
     fn access(&mut self, slot: Slot) {
         let uses = &mut self.slots[slot as usize].uses;
         *uses = (*uses + 1).min(USES);
     }
 
+    /// Takes out the page that leaves and returns its slot; `None` if there is no page. Opens a new
+    /// youngest generation and moves `min_seq` where due, then tries the oldest generation from its
+    /// oldest end: a page whose tier is protected moves to the next generation, the first other one
+    /// leaves as a ghost.
     fn evict(&mut self) -> Option<Slot> {
         if self.is_empty() {
             return None;
@@ -251,6 +272,7 @@ impl Policy for Generational {
                 self.max_seq += 1;
             }
             self.advance();
+            // An empty oldest generation: open or drop another one.
             let Some(slot) = self.lists.oldest(Self::list(self.min_seq) as u32) else {
                 continue;
             };
@@ -272,7 +294,9 @@ impl Policy for Generational {
         self.leave(slot);
     }
 
-    /// Puts the page into the next generation, at its newest end.
+    /// Puts the page that `evict` chose at the newest end of the next generation, because it is
+    /// dirty, and takes its eviction back; asks the cache to write it in the background and to
+    /// choose another page.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         self.forget(slot);
         let next = self.min_seq + 1;
@@ -281,7 +305,8 @@ impl Policy for Generational {
         Dirty::WriteBehind
     }
 
-    /// Moves the page to the oldest end of all: it was due to be evicted when it was found dirty.
+    /// Moves the page in `slot`, which has been written after `dirty`, to the oldest end of the
+    /// oldest generation, so that it is evicted next: it was due when it was found dirty.
     fn cleaned(&mut self, slot: Slot) {
         let uses = self.slots[slot as usize].uses;
         self.leave(slot);

@@ -33,8 +33,9 @@ impl Ghost {
         self.push_to(0, object)
     }
 
-    /// Remembers an object as [`push`](Self::push) does, in one of the queues. If there is no free
-    /// place, the queue's oldest object is forgotten; `None` if the queue has none.
+    /// Remembers an object that has left the cache as the newest of `queue`. If no place is free,
+    /// the queue's oldest object is forgotten for it. Returns the object's place, a number below
+    /// the bound; `None` if no place is free and the queue is empty.
     #[inline]
     pub fn push_to(&mut self, queue: u32, object: u64) -> Option<u32> {
         let place = match self.free.pop() {
@@ -59,7 +60,8 @@ impl Ghost {
         self.free.is_empty()
     }
 
-    /// Forgets the oldest object of a queue; returns its former place.
+    /// Forgets the oldest object of `queue`. Returns the place it had, now free; `None` if the
+    /// queue is empty.
     #[inline]
     pub fn forget_oldest(&mut self, queue: u32) -> Option<u32> {
         let place = self.order.oldest(queue)?;

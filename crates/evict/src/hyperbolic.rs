@@ -34,8 +34,8 @@ pub struct Hyperbolic {
 }
 
 impl Hyperbolic {
-    /// Draws a slot with SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom
-    /// number generators").
+    /// Draws one of the occupied slots at random, each with equal chance, with SplitMix64 (Steele,
+    /// Lea and Flood 2014, "Fast splittable pseudorandom number generators").
     #[inline]
     fn draw(&mut self) -> Slot {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -47,7 +47,9 @@ impl Hyperbolic {
         self.held[place as usize]
     }
 
-    /// Returns true if `a` has less value than `b`: uses by time, compared without a division.
+    /// Returns true if the page in `a` has less value than the one in `b`. A page's value is its
+    /// number of uses divided by its time in the cache, counted in requests; both sides are
+    /// multiplied out, so nothing is divided.
     #[inline]
     fn is_less(&self, a: Slot, b: Slot) -> bool {
         let of = |slot: Slot| {
@@ -58,6 +60,8 @@ impl Hyperbolic {
         a_uses * b_time < b_uses * a_time
     }
 
+    /// Adds `slot` to the list of occupied slots and notes its index there, by which `remove` finds
+    /// it.
     fn push(&mut self, slot: Slot) {
         self.pages[slot as usize].place = self.held.len() as u32;
         self.held.push(slot);
@@ -65,6 +69,8 @@ impl Hyperbolic {
 }
 
 impl Policy for Hyperbolic {
+    /// Creates hyperbolic caching for an empty cache of `slots` slots; the draws follow from the
+    /// seed 0.
     fn new(slots: u32) -> Self {
         Self {
             held: Vec::with_capacity(slots as usize),
@@ -74,6 +80,8 @@ impl Policy for Hyperbolic {
         }
     }
 
+    /// Adds the page brought into `slot`, with one use. `now` counts requests and is the policy's
+    /// clock.
     #[inline]
     fn admit(&mut self, slot: Slot, _object: u64) {
         self.pages[slot as usize] = Page {
@@ -85,6 +93,7 @@ impl Policy for Hyperbolic {
         self.push(slot);
     }
 
+    /// Counts a use of the page in `slot`, and one request more on the policy's clock.
     #[inline]
     fn access(&mut self, slot: Slot) {
         self.now += 1;
@@ -92,6 +101,8 @@ impl Policy for Hyperbolic {
         *uses = uses.saturating_add(1);
     }
 
+    /// Takes out the page with the least value (uses by time in the cache) of 64 drawn at random,
+    /// or of all if there are no more, and returns its slot; `None` if no slot is occupied.
     fn evict(&mut self) -> Option<Slot> {
         let mut least = *self.held.first()?;
         if self.held.len() <= DRAWN {
@@ -113,6 +124,7 @@ impl Policy for Hyperbolic {
         Some(least)
     }
 
+    /// Takes `slot` off the list of occupied slots. The last slot of the list takes its index.
     fn remove(&mut self, slot: Slot) {
         let place = self.pages[slot as usize].place as usize;
         self.held.swap_remove(place);
@@ -121,7 +133,8 @@ impl Policy for Hyperbolic {
         }
     }
 
-    /// Puts the page back with its uses and its time unchanged.
+    /// Puts the page that `evict` chose back, with its uses and its time unchanged, because it is
+    /// dirty; asks the cache to write it in the background and to choose another page.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         self.push(slot);
         Dirty::WriteBehind

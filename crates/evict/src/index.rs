@@ -43,6 +43,7 @@ pub struct Index {
     held: Vec<u64>,
 }
 
+/// Returns a 32-bit hash of an object's number: a multiplication to 128 bits, folded.
 #[inline]
 fn hash(object: u64) -> u32 {
     let wide = u128::from(object ^ 0x2545_f491_4f6c_dd1d) * 0x9e37_79b9_7f4a_7c15;
@@ -50,7 +51,8 @@ fn hash(object: u64) -> u32 {
 }
 
 impl Index {
-    /// Creates an empty index of the slots `0..slots`, at most [`MOST`].
+    /// Creates an empty index of the slots `0..slots`, at most [`MOST`]. The table has at least
+    /// twice as many entries as there are slots, rounded up to a power of two.
     pub fn new(slots: u32) -> Self {
         let length = (slots.clamp(8, MOST) * 2).next_power_of_two();
         Self {
@@ -62,12 +64,13 @@ impl Index {
         }
     }
 
-    /// Returns the place where the search for a hash begins: its upper bits.
+    /// Returns the place in the table where the search for a hash begins: the hash's upper bits.
     #[inline]
     fn home(&self, hash: u32) -> usize {
         (hash >> (32 - self.bits)) as usize & (self.table.len() - 1)
     }
 
+    /// Returns the place after `at`, round the table's end: the next probe of a search.
     #[inline]
     fn next(&self, at: usize) -> usize {
         (at + 1) & (self.table.len() - 1)
@@ -80,7 +83,8 @@ impl Index {
         (entry ^ hash << self.bits).wrapping_sub(1)
     }
 
-    /// Returns true if a slot below [`Index::slots`] holds an object.
+    /// Returns true if `slot`, a number below [`Index::slots`], holds an object: `held` has a bit
+    /// for each.
     #[inline]
     fn holds(&self, slot: Slot) -> bool {
         self.held[slot as usize / 64] >> (slot % 64) & 1 == 1
@@ -98,7 +102,8 @@ impl Index {
         self.search(object).ok()
     }
 
-    /// Searches for `object`; `Err`: the end of the search, if no slot holds it.
+    /// Searches the table for the slot that holds `object`, place after place from the hash's home.
+    /// Returns `Err` with the empty place at which the search ended if no slot holds it.
     #[inline]
     fn search(&self, object: u64) -> Result<Slot, End> {
         let hash = hash(object);
@@ -119,10 +124,10 @@ impl Index {
         }
     }
 
-    /// Takes a first look for each of at most 64 objects. `slots` receives the slots that
-    /// [`find`](Self::find) would most likely return, and numbers that are no slots where it is not
-    /// clear at once. The memory it reads is in the processor's caches afterwards; the reads do not
-    /// wait for each other.
+    /// Takes a first look for each of at most 64 objects, to bring the memory that the real
+    /// look-ups need into the processor's caches; the reads do not wait for each other. `slots`
+    /// receives the slots that [`find`](Self::find) would most likely return, and numbers that are
+    /// no slots where it is not clear at once.
     #[inline]
     pub fn guess(&self, objects: &[u64], slots: &mut [Slot; 64]) {
         for (slot, object) in slots.iter_mut().zip(objects) {
@@ -132,18 +137,20 @@ impl Index {
         let sum = slots.iter().take(objects.len()).fold(0, |sum, slot| {
             sum ^ self.objects.get(*slot as usize).unwrap_or(&0)
         });
+        // The sum is of no use; without it the compiler would drop the reads.
         std::hint::black_box(sum);
     }
 
-    /// Finds a slot as [`find`](Self::find) does, with a guess that may be right or wrong.
+    /// Returns the slot that holds `object`, or `None`. `guess` is a slot to look at first, and may
+    /// be wrong.
     #[inline]
     pub fn find_guessed(&self, object: u64, guess: Slot) -> Option<Slot> {
         self.seek(object, guess).ok()
     }
 
-    /// Finds a slot as [`find_guessed`](Self::find_guessed) does. If the object is not held,
-    /// returns the end of the search, so that [`insert_at`](Self::insert_at) and
-    /// [`replace_at`](Self::replace_at) need not search again.
+    /// Finds the slot that holds `object`; `guess` is looked at first, and may be wrong. If no slot
+    /// holds the object, returns `Err` with the end of the search, so that
+    /// [`insert_at`](Self::insert_at) and [`replace_at`](Self::replace_at) need not search again.
     #[inline]
     pub fn seek(&self, object: u64, guess: Slot) -> Result<Slot, End> {
         if self.objects.get(guess as usize) == Some(&object) && self.holds(guess) {
@@ -152,16 +159,19 @@ impl Index {
         self.search(object)
     }
 
-    /// Does what [`insert`](Self::insert) does, at the end that [`seek`](Self::seek) found; nothing
-    /// may have been inserted since.
+    /// Records that the empty `slot` now holds `object`, as [`insert`](Self::insert) does, at the
+    /// `end` of the search that [`seek`](Self::seek) returned; nothing may have been inserted
+    /// since.
     #[inline]
     pub fn insert_at(&mut self, object: u64, slot: Slot, end: End) {
         self.held[slot as usize / 64] |= 1 << (slot % 64);
         self.replace_at(object, slot, end);
     }
 
-    /// Does what [`replace`](Self::replace) does, at the end that [`seek`](Self::seek) found;
-    /// nothing may have been inserted since.
+    /// Records that `slot`, which holds another object, now holds `object`, as
+    /// [`replace`](Self::replace) does, at the `end` of the search that [`seek`](Self::seek)
+    /// returned; nothing may have been inserted since. If five eighths of the table are used, it is
+    /// filled anew instead.
     #[inline]
     pub fn replace_at(&mut self, object: u64, slot: Slot, end: End) {
         debug_assert!(self.holds(slot), "the slot holds an object");
@@ -177,7 +187,8 @@ impl Index {
         }
     }
 
-    /// Writes an entry for a slot into an empty place.
+    /// Writes an entry for `slot` into the empty place where the search for its object ended: the
+    /// hash's low bits above, slot + 1 below.
     #[inline]
     fn take(&mut self, end: End, slot: Slot) {
         self.table[end.at as usize] = end.hash << self.bits | (slot + 1);
@@ -196,7 +207,8 @@ impl Index {
         self.replace_at(object, slot, self.vacant(object));
     }
 
-    /// Returns the end of the search for an object that no slot holds.
+    /// Returns the empty place at which the search for `object` ends, where its entry may be
+    /// written. No slot holds the object, so entries on the way are not compared.
     #[inline]
     fn vacant(&self, object: u64) -> End {
         let hash = hash(object);
@@ -210,7 +222,8 @@ impl Index {
         }
     }
 
-    /// Fills the table anew from the slots that hold an object.
+    /// Fills the table anew from the slots that hold an object, without the removed and outdated
+    /// entries.
     #[cold]
     fn fill(&mut self) {
         self.table.fill(0);
@@ -222,7 +235,8 @@ impl Index {
         }
     }
 
-    /// Records that `slot`, which holds an object, holds nothing.
+    /// Records that `slot`, which holds an object, holds nothing from now on. Its entries in the
+    /// table are marked as removed, not emptied, because an empty place would end other searches.
     #[inline]
     pub fn remove(&mut self, slot: Slot) {
         debug_assert!(self.holds(slot), "the slot holds an object");

@@ -33,7 +33,8 @@ struct Count {
 }
 
 impl LfuAgeing {
-    /// Returns a page's count, halved for the halvings since it was written.
+    /// Returns the use count of the page in `slot`. The stored count is halved once for each
+    /// halving of all counts that came after it was written.
     #[inline]
     fn count(&self, slot: Slot) -> u32 {
         let known = self.slots[slot as usize];
@@ -41,7 +42,7 @@ impl LfuAgeing {
         known.count.checked_shr(since).unwrap_or(0)
     }
 
-    /// Puts a page at the newest end of the list of its count.
+    /// Puts the page in `slot` at the newest end of the list of pages with `count` uses.
     #[inline]
     fn push(&mut self, count: u32, slot: Slot) {
         self.slots[slot as usize] = Count {
@@ -52,7 +53,7 @@ impl LfuAgeing {
         self.filled |= 1 << count;
     }
 
-    /// Takes a page out of its list; returns its count.
+    /// Takes the page in `slot` out of the list of its count, and returns the count.
     #[inline]
     fn take(&mut self, slot: Slot) -> u32 {
         let count = self.count(slot);
@@ -63,7 +64,8 @@ impl LfuAgeing {
         count
     }
 
-    /// Counts a request, and halves all counts at the end of a period.
+    /// Counts a request down, and halves all counts at the end of a period (eight times the cache's
+    /// slots), so that recent uses count more.
     #[inline]
     fn tick(&mut self) {
         self.left -= 1;
@@ -72,7 +74,8 @@ impl LfuAgeing {
         }
     }
 
-    /// Halves all counts by joining lists 2k and 2k+1 to list k.
+    /// Halves the counts of all pages at once by joining lists 2k and 2k+1 to list k, and begins a
+    /// new period.
     #[cold]
     fn halve(&mut self) {
         self.left = self.period;
@@ -88,6 +91,8 @@ impl LfuAgeing {
 }
 
 impl Policy for LfuAgeing {
+    /// Creates "least frequently used, with ageing" for an empty cache of `slots` slots: one list
+    /// for each count below `COUNTS`.
     fn new(slots: u32) -> Self {
         let period = PERIOD * u64::from(slots);
         Self {
@@ -106,6 +111,8 @@ impl Policy for LfuAgeing {
         self.tick();
     }
 
+    /// Counts a use of the page in `slot` by moving it to the list of the next higher count, below
+    /// `COUNTS`.
     #[inline]
     fn access(&mut self, slot: Slot) {
         let count = self.take(slot);
@@ -113,11 +120,14 @@ impl Policy for LfuAgeing {
         self.tick();
     }
 
+    /// Takes out the least recently used of the pages with the lowest count, and returns its slot;
+    /// `None` if there is no page. The count stays stored for `dirty`, which may put the page back.
     #[inline]
     fn evict(&mut self) -> Option<Slot> {
         if self.filled == 0 {
             return None;
         }
+        // Bit k of `filled` says that list k has pages.
         let slot = self.lists.oldest(self.filled.trailing_zeros())?;
         let count = self.take(slot);
         self.slots[slot as usize] = Count {
@@ -131,7 +141,8 @@ impl Policy for LfuAgeing {
         self.take(slot);
     }
 
-    /// Puts the page back with its count, behind the others that have the same.
+    /// Puts the page that `evict` chose back with its count, as the newest of that count, because
+    /// it is dirty; asks the cache to write it in the background and to choose another page.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         let count = self.count(slot);
         self.push(count, slot);

@@ -57,7 +57,9 @@ pub struct Lirs {
     returns: bool,
 }
 
-/// Returns the number of LIR pages among `pages`, of which `held` are held.
+/// Returns how many of `pages` pages may be LIR (used again soon, not evicted): all but the
+/// hundredth, at least one, that HIR pages take, and but the `held` ones that wait in the queue to
+/// be written.
 fn most_low(pages: u32, held: u32) -> u32 {
     (pages - (pages / HIR_SHARE).max(1)).saturating_sub(held)
 }
@@ -69,7 +71,8 @@ impl Lirs {
         self.slots.len() as u32 + place
     }
 
-    /// Removes nodes from the stack's bottom until an LIR page is there.
+    /// Removes nodes from the stack's bottom until an LIR page is there, as LIRS demands. A ghost
+    /// is forgotten; an HIR page stays in the queue only.
     #[inline]
     fn prune(&mut self) {
         let slots = self.slots.len() as u32;
@@ -85,7 +88,8 @@ impl Lirs {
         }
     }
 
-    /// Turns the LIR page at the stack's bottom into an HIR page.
+    /// Turns the LIR page at the stack's bottom into an HIR page: it moves to the queue, from which
+    /// pages are evicted. Then prunes the stack.
     fn demote(&mut self) {
         if let Some(slot) = self.stack.oldest(STACK) {
             self.stack.unlink(slot);
@@ -95,29 +99,34 @@ impl Lirs {
         }
     }
 
-    /// Ends a page's hold: it can leave again, or is no longer in the queue.
+    /// Ends the hold of a page that waited in the queue to be written: it can leave again, or is no
+    /// longer in the queue. A page that was not held changes nothing.
     fn release(&mut self, slot: Slot) {
         self.all_held -= u32::from(std::mem::take(&mut self.held[slot as usize]));
     }
 
-    /// Puts a page at the queue's newest end.
+    /// Puts an HIR page at the queue's newest end and counts it. `state` says whether it is in the
+    /// stack too.
     fn push_high(&mut self, slot: Slot, state: State) {
         self.slots[slot as usize] = state;
         self.high += 1;
         self.queue.push_newest(QUEUE, slot);
     }
 
-    /// Puts a page on the stack's top as LIR; if there are too many, another one becomes HIR.
+    /// Puts a page on the stack's top as LIR; if there are then more LIR pages than allowed, the
+    /// one at the stack's bottom becomes HIR.
     fn push_low(&mut self, slot: Slot) {
         self.slots[slot as usize] = State::Low;
         self.low += 1;
         self.stack.push_newest(STACK, slot);
+        // `low`: number of LIR pages.
         if self.low > self.most_low {
             self.demote();
         }
     }
 
-    /// Puts an HIR page on the stack's top, if the stack has an LIR page.
+    /// Puts an HIR page of the queue on the stack's top too, so that its next use can make it LIR.
+    /// Does nothing while there is no LIR page, because the stack ends with one.
     fn stack_high(&mut self, slot: Slot) {
         if self.low > 0 {
             self.slots[slot as usize] = State::HighStacked;
@@ -125,7 +134,8 @@ impl Lirs {
         }
     }
 
-    /// Replaces an evicted page by its ghost, at the page's place in the stack.
+    /// Replaces the page in `slot`, which is evicted, by its ghost at the same place of the stack.
+    /// If all ghosts are taken, the one that left first is forgotten.
     fn remember(&mut self, slot: Slot) {
         if self.ghosts.is_full()
             && let Some(place) = self.ghosts.forget_oldest(0)
@@ -140,6 +150,8 @@ impl Lirs {
 }
 
 impl Policy for Lirs {
+    /// Creates LIRS for an empty cache of `slots` slots: a stack with room for as many ghosts, and
+    /// a queue.
     fn new(slots: u32) -> Self {
         Self {
             stack: Lists::new(2 * slots, 1),
@@ -156,6 +168,8 @@ impl Policy for Lirs {
         }
     }
 
+    /// Looks whether the object about to be brought in is a ghost in the stack. If it is, the ghost
+    /// goes, and `returns` tells `admit` that the page was used again soon enough to be LIR.
     #[inline]
     fn miss(&mut self, object: u64) {
         let place = self.ghosts.take(object);
@@ -165,6 +179,8 @@ impl Policy for Lirs {
         }
     }
 
+    /// Adds the page of `object`, just brought into `slot`: as LIR if its ghost was in the stack or
+    /// LIR pages are still too few, else as HIR in both queue and stack.
     #[inline]
     fn admit(&mut self, slot: Slot, object: u64) {
         self.objects[slot as usize] = object;
@@ -176,10 +192,13 @@ impl Policy for Lirs {
         }
     }
 
+    /// Records a use of the page in `slot`. An LIR page moves to the stack's top; an HIR page in
+    /// the stack becomes LIR; another HIR page moves to the queue's newest end and onto the stack.
     #[inline]
     fn access(&mut self, slot: Slot) {
         match self.slots[slot as usize] {
             State::Low => {
+                // If the LIR page at the bottom moves, HIR pages above it may be the bottom now.
                 let bottom = self.stack.oldest(STACK) == Some(slot);
                 self.stack.renew(STACK, slot);
                 if bottom {
@@ -200,6 +219,9 @@ impl Policy for Lirs {
         }
     }
 
+    /// Takes out the oldest page of the HIR queue and returns its slot; `None` if there is no page.
+    /// LIR pages above their number become HIR first. A page that is in the stack too leaves its
+    /// ghost there.
     fn evict(&mut self) -> Option<Slot> {
         let pages = self.low + self.high;
         if pages == 0 {
@@ -219,6 +241,8 @@ impl Policy for Lirs {
         Some(slot)
     }
 
+    /// Takes out the page in `slot`, whose object is gone, from the stack and the queue, as far as
+    /// it is in them.
     fn remove(&mut self, slot: Slot) {
         let state = self.slots[slot as usize];
         if state == State::Low {
@@ -234,7 +258,10 @@ impl Policy for Lirs {
         }
     }
 
-    /// Puts the page at the queue's end; the stack keeps its place.
+    /// Puts the page that `evict` chose back at the queue's newest end, because it is dirty, and at
+    /// its ghost's place in the stack if it has one. The page is held, that is, not counted in the
+    /// queue's hundredth, until it is written; asks the cache to write it in the background and to
+    /// choose another.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         let place = self.ghosts.take(self.objects[slot as usize]);
         self.push_high(slot, State::High);

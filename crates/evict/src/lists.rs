@@ -26,7 +26,8 @@ struct Link<T> {
 }
 
 impl<T: Copy + Default> Lists<T> {
-    /// Creates `lists` empty lists over the slots `0..slots`.
+    /// Creates `lists` empty lists over the slots `0..slots`. Each list has a sentinel behind the
+    /// last slot, which is its own neighbour while the list is empty.
     ///
     /// # Panics
     /// If the number of slots and lists together exceeds 2³².
@@ -55,10 +56,13 @@ impl<T: Copy + Default> Lists<T> {
         self.links[slot as usize].kept = what;
     }
 
+    /// Returns `at` if it is a slot, `None` if it is a list's sentinel, that is, the end of the
+    /// list.
     fn slot(&self, at: u32) -> Option<Slot> {
         (at < self.slots).then_some(at)
     }
 
+    /// Links a slot between two neighbours of a list; either may be the list's sentinel.
     #[inline]
     fn insert(&mut self, slot: Slot, newer: u32, older: u32) {
         self.links[slot as usize].ends = [newer, older];
@@ -101,13 +105,14 @@ impl<T: Copy + Default> Lists<T> {
         self.push_newest(list, slot);
     }
 
-    /// Returns the slot at the oldest end.
+    /// Returns the slot at the list's oldest end; `None` if the list is empty.
     #[inline]
     pub fn oldest(&self, list: u32) -> Option<Slot> {
         self.slot(self.links[(self.slots + list) as usize].ends[NEWER])
     }
 
-    /// Returns the neighbour on the newer side of a slot that is in a list.
+    /// Returns the neighbour on the newer side of a slot that is in a list; `None` if the slot is
+    /// the newest.
     #[inline]
     pub fn newer(&self, slot: Slot) -> Option<Slot> {
         self.slot(self.links[slot as usize].ends[NEWER])
@@ -120,12 +125,15 @@ impl<T: Copy + Default> Lists<T> {
         self.links[end as usize].ends[OLDER] == end
     }
 
-    /// Moves all of `from`, in its order, to the newest end of `to`.
+    /// Moves all slots of the list `from`, in their order, to the newest end of the list `to`, in
+    /// constant time.
     pub fn append(&mut self, to: u32, from: u32) {
         if to == from || self.is_empty(from) {
             return;
         }
         let (to, from) = (self.slots + to, self.slots + from);
+        // The neighbours of the sentinel: on its newer side the oldest slot, on its older side the
+        // newest.
         let [oldest, newest] = self.links[from as usize].ends;
         let before = self.links[to as usize].ends[OLDER];
         self.links[to as usize].ends[OLDER] = newest;
@@ -147,7 +155,7 @@ pub(crate) struct Counted<const N: usize> {
 }
 
 impl<const N: usize> Counted<N> {
-    /// Creates empty lists over the slots `0..slots`.
+    /// Creates `N` empty lists over the slots `0..slots`.
     pub fn new(slots: u32) -> Self {
         Self {
             lists: Lists::new(slots, N as u32),
@@ -162,7 +170,7 @@ impl<const N: usize> Counted<N> {
         self.list[slot as usize].into()
     }
 
-    /// Adds a slot that is in no list at the newest end.
+    /// Adds a slot that is in no list at the newest end of `list`, and counts it there.
     #[inline]
     pub fn push(&mut self, list: u32, slot: Slot) {
         self.list[slot as usize] = list as u8;
@@ -170,7 +178,7 @@ impl<const N: usize> Counted<N> {
         self.lists.push_newest(list, slot);
     }
 
-    /// Takes a slot out of its list.
+    /// Takes a slot out of the list it is in, and out of that list's count.
     #[inline]
     pub fn unlink(&mut self, slot: Slot) {
         self.pages[usize::from(self.list[slot as usize])] -= 1;
@@ -183,7 +191,7 @@ impl<const N: usize> Counted<N> {
         self.lists.renew(self.of(slot), slot);
     }
 
-    /// Returns the slot at the oldest end.
+    /// Returns the slot at the list's oldest end; `None` if the list is empty.
     #[inline]
     pub fn oldest(&self, list: u32) -> Option<Slot> {
         self.lists.oldest(list)

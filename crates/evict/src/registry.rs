@@ -93,13 +93,15 @@ policies! {
     "hyperbolic": hyperbolic::Hyperbolic in "hyperbolic.rs", "Evicts the page with the fewest uses by its time in the cache, of 64 drawn at random.";
 }
 
-/// Returns the entry of a policy.
+/// Returns the registry's entry for the policy of that name; `None` if there is no such policy.
 pub fn find(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|e| e.name == name)
 }
 
-/// Creates the policy of that name over the slots `0..slots`; `None` if there is none.
+/// Creates the policy of that name over the slots `0..slots`, in a box, for callers that choose it
+/// at run time; `None` if there is no such policy.
 pub fn make(name: &str, slots: u32) -> Option<Box<dyn AnyPolicy>> {
+    // The visitor that `visit` calls with the policy's type; it holds the number of slots.
     struct Make(u32);
     impl Visitor for Make {
         type Output = Box<dyn AnyPolicy>;
@@ -110,7 +112,7 @@ pub fn make(name: &str, slots: u32) -> Option<Box<dyn AnyPolicy>> {
     visit(name, Make(slots))
 }
 
-/// Returns all names, for messages.
+/// Returns the names of all policies, separated by commas, for error messages.
 pub fn names() -> String {
     let names: Vec<_> = ALL.iter().map(|e| e.name).collect();
     names.join(", ")

@@ -34,7 +34,8 @@ struct Known {
 }
 
 impl S3Fifo {
-    /// Puts a page at the newest end of a queue.
+    /// Puts the page in `slot` at the newest end of `queue` (`SMALL` or `MAIN`) with a count of
+    /// `uses`.
     fn push(&mut self, queue: u32, slot: Slot, uses: u8) {
         self.slots[slot as usize] = Known {
             uses,
@@ -44,6 +45,7 @@ impl S3Fifo {
         self.queues.push_newest(queue, slot);
     }
 
+    /// Takes the oldest page out of `queue` and returns its slot; `None` if the queue is empty.
     fn pop(&mut self, queue: u32) -> Option<Slot> {
         let slot = self.queues.oldest(queue)?;
         self.queues.unlink(slot);
@@ -51,7 +53,9 @@ impl S3Fifo {
         Some(slot)
     }
 
-    /// Takes out the small queue's first page that was not used enough; it becomes a ghost.
+    /// Takes out the small queue's oldest page that was not used enough, makes it a ghost and
+    /// returns its slot. Pages used at least `PROMOTE` times move to the main queue. `None`: no
+    /// page of the small queue is left.
     fn evict_small(&mut self) -> Option<Slot> {
         loop {
             let slot = self.pop(SMALL)?;
@@ -64,7 +68,8 @@ impl S3Fifo {
         }
     }
 
-    /// Takes out the main queue's first page without uses left.
+    /// Takes out the main queue's oldest page without uses left and returns its slot; `None` if the
+    /// queue is empty. A page with uses gets another round for one of them.
     fn evict_main(&mut self) -> Option<Slot> {
         loop {
             let slot = self.pop(MAIN)?;
@@ -78,6 +83,8 @@ impl S3Fifo {
 }
 
 impl Policy for S3Fifo {
+    /// Creates S3-FIFO for an empty cache of `slots` slots, with ghosts for nine tenths as many
+    /// objects.
     fn new(slots: u32) -> Self {
         Self {
             queues: Lists::new(slots, 2),
@@ -92,6 +99,8 @@ impl Policy for S3Fifo {
         self.returns = self.ghost.take(object).is_some();
     }
 
+    /// Adds the page of `object`, just brought into `slot`: to the main queue if the object was a
+    /// ghost, else to the small one.
     #[inline]
     fn admit(&mut self, slot: Slot, object: u64) {
         self.queues.keep(slot, object);
@@ -103,12 +112,15 @@ impl Policy for S3Fifo {
         self.push(queue, slot, 0);
     }
 
+    /// Counts a use of the page in `slot`; the queues look at it when the page is the oldest.
     #[inline]
     fn access(&mut self, slot: Slot) {
         let uses = &mut self.slots[slot as usize].uses;
         *uses = uses.saturating_add(1);
     }
 
+    /// Takes out a page and returns its slot: one of the main queue while that has more than nine
+    /// tenths of the pages, else one of the small queue. `None` if there is no page.
     fn evict(&mut self) -> Option<Slot> {
         // `evict` is called only when the cache is full, so the shares are taken of its pages, not
         // of the slots: nine tenths, rounded up, for the main queue, and the rest for the small
@@ -122,12 +134,15 @@ impl Policy for S3Fifo {
         }
     }
 
+    /// Takes the page in `slot`, whose object is gone, out of its queue and its queue's count.
     fn remove(&mut self, slot: Slot) {
         self.pages[usize::from(self.slots[slot as usize].queue)] -= 1;
         self.queues.unlink(slot);
     }
 
-    /// Gives the page another round in the same queue.
+    /// Puts the page that `evict` chose back at the newest end of its queue, with its uses and
+    /// without its ghost, because it is dirty; asks the cache to write it in the background and to
+    /// choose another page.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         let Known { uses, queue } = self.slots[slot as usize];
         if u32::from(queue) == SMALL {

@@ -13,6 +13,7 @@ pub struct Sieve {
 }
 
 impl Policy for Sieve {
+    /// Creates SIEVE for an empty cache of `slots` slots: a queue, a bit for each slot, and a hand.
     fn new(slots: u32) -> Self {
         Self {
             queue: Lists::new(slots, 1),
@@ -21,17 +22,22 @@ impl Policy for Sieve {
         }
     }
 
+    /// Adds the page brought into `slot` as the newest of the queue, not used yet.
     #[inline]
     fn admit(&mut self, slot: Slot, _object: u64) {
         self.used[slot as usize] = false;
         self.queue.push_newest(0, slot);
     }
 
+    /// Marks the page in `slot` as used: the hand will pass it once.
     #[inline]
     fn access(&mut self, slot: Slot) {
         self.used[slot as usize] = true;
     }
 
+    /// Moves the hand from the older to the newer pages, and round again, to the first page that is
+    /// not marked as used; takes that page out and returns its slot. Pages on the way lose their
+    /// mark and keep their places. `None` if there is no page.
     #[inline]
     fn evict(&mut self) -> Option<Slot> {
         let mut at = self.hand.or_else(|| self.queue.oldest(0))?;
@@ -43,6 +49,8 @@ impl Policy for Sieve {
         Some(at)
     }
 
+    /// Takes the page in `slot`, whose object is gone, out of the queue; a hand that points at it
+    /// moves on.
     fn remove(&mut self, slot: Slot) {
         if self.hand == Some(slot) {
             self.hand = self.queue.newer(slot);
@@ -50,7 +58,8 @@ impl Policy for Sieve {
         self.queue.unlink(slot);
     }
 
-    /// Puts the page back at its place, which the hand has passed.
+    /// Puts the page that `evict` chose back at its place, which the hand has just passed, because
+    /// it is dirty; asks the cache to write it in the background and to choose another page.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         match self.hand {
             Some(hand) => self.queue.push_behind(hand, slot),

@@ -27,7 +27,8 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// Creates a sketch for a cache of `slots` pages.
+    /// Creates a sketch (request counts of all objects in fixed memory) for a cache of `slots`
+    /// pages: four rows of at least four 4-bit counters a page.
     pub fn new(slots: u32) -> Self {
         let width = (u64::from(slots) * WIDTH).next_power_of_two().max(IN_WORD);
         let period = PERIOD * u64::from(slots);
@@ -39,8 +40,9 @@ impl Sketch {
         }
     }
 
-    /// Returns the word and the shift of an object's counter in each row, computed from two hashes
-    /// (Kirsch and Mitzenmacher 2006, "Less hashing, same performance").
+    /// Returns the place of an object's counter in each row: the index of the word in `words`, and
+    /// the counter's shift in it in bits. The rows' hashes are computed from two (Kirsch and
+    /// Mitzenmacher 2006, "Less hashing, same performance").
     #[inline]
     fn places(&self, object: u64) -> [(usize, u64); ROWS] {
         let wide = u128::from(object ^ 0x9e6c_63d0_676a_9a99) * 0x9e37_79b9_7f4a_7c15;
@@ -54,7 +56,8 @@ impl Sketch {
         })
     }
 
-    /// Returns the count of an object, at most 15.
+    /// Returns about how often an object was requested lately, at most 15: the smallest of its
+    /// counters, because other objects may have incremented the larger ones.
     #[inline]
     pub fn count(&self, object: u64) -> u8 {
         let counts = self.places(object);
@@ -62,7 +65,8 @@ impl Sketch {
         least.into_iter().min().unwrap_or(0) as u8
     }
 
-    /// Counts a request for an object.
+    /// Counts a request for an object. Only the smallest of its counters are incremented ("minimal
+    /// increment"), up to 15, and all counters are halved at the end of a period.
     #[inline]
     pub fn add(&mut self, object: u64) {
         let places = self.places(object);
@@ -81,6 +85,7 @@ impl Sketch {
         }
     }
 
+    /// Halves all counters, word by word, and begins a new period, so that old requests count less.
     #[cold]
     fn halve(&mut self) {
         self.left = self.period;

@@ -26,7 +26,7 @@ struct Flags {
 }
 
 impl TwoList {
-    /// Puts a page at the newest end of the inactive list.
+    /// Puts a page at the newest end of the inactive list; `referenced` is its new reference mark.
     fn push_inactive(&mut self, slot: Slot, referenced: bool) {
         self.slots[slot as usize] = Flags {
             active: false,
@@ -36,7 +36,8 @@ impl TwoList {
         self.lists.push_newest(INACTIVE, slot);
     }
 
-    /// Moves up to [`CLUSTER`] of the oldest active pages to the inactive list.
+    /// Moves up to `CLUSTER` of the oldest active pages to the inactive list, with their reference
+    /// marks, as the kernel's shrink_active_list() does for file pages.
     fn shrink_active(&mut self) {
         for _ in 0..CLUSTER {
             let Some(slot) = self.lists.oldest(ACTIVE) else {
@@ -50,6 +51,7 @@ impl TwoList {
 }
 
 impl Policy for TwoList {
+    /// Creates Linux's active and inactive list for an empty cache of `slots` slots.
     fn new(slots: u32) -> Self {
         Self {
             lists: Lists::new(slots, 2),
@@ -63,6 +65,8 @@ impl Policy for TwoList {
         self.push_inactive(slot, false);
     }
 
+    /// Records a use of the page in `slot`, as mark_page_accessed() does: the first use on the
+    /// inactive list sets the reference mark, the second one activates the page.
     #[inline]
     fn access(&mut self, slot: Slot) {
         let flags = &mut self.slots[slot as usize];
@@ -79,6 +83,9 @@ impl Policy for TwoList {
         self.lists.renew(ACTIVE, slot);
     }
 
+    /// Takes out the oldest page of the inactive list and returns its slot; `None` if there is no
+    /// page. While the active list is the longer one, it first gives up to 32 pages to the inactive
+    /// one.
     #[inline]
     fn evict(&mut self) -> Option<Slot> {
         if self.pages[ACTIVE as usize] > self.pages[INACTIVE as usize] {
@@ -89,14 +96,16 @@ impl Policy for TwoList {
         Some(slot)
     }
 
+    /// Takes the page in `slot` out of its list and out of that list's count.
     fn remove(&mut self, slot: Slot) {
         let list = usize::from(self.slots[slot as usize].active);
         self.pages[list] -= 1;
         self.lists.unlink(slot);
     }
 
-    /// Gives the page another round of the inactive list; it is written unless it was referenced
-    /// (`PAGEREF_RECLAIM_CLEAN`).
+    /// Puts the page that `evict` chose back at the newest end of the inactive list, because it is
+    /// dirty. A page that was referenced is only skipped; another one is to be written in the
+    /// background (`PAGEREF_RECLAIM_CLEAN`).
     fn dirty(&mut self, slot: Slot) -> Dirty {
         let referenced = self.slots[slot as usize].referenced;
         self.push_inactive(slot, false);
@@ -107,7 +116,9 @@ impl Policy for TwoList {
         }
     }
 
-    /// Makes the page the next to leave, unless it was activated in the meantime.
+    /// Moves the page in `slot`, which has been written after `dirty`, to the oldest end of the
+    /// inactive list, so that it is the next to leave (rotate_reclaimable_page()). An activated
+    /// page stays.
     fn cleaned(&mut self, slot: Slot) {
         if !self.slots[slot as usize].active {
             self.lists.unlink(slot);

@@ -28,6 +28,8 @@ pub struct TwoQ {
 }
 
 impl Policy for TwoQ {
+    /// Creates 2Q for an empty cache of `slots` slots, which remembers half as many objects that
+    /// left.
     fn new(slots: u32) -> Self {
         Self {
             lists: Counted::new(slots),
@@ -42,6 +44,8 @@ impl Policy for TwoQ {
         self.returns = self.ghosts.take(object).is_some();
     }
 
+    /// Adds the page of `object`, just brought into `slot`: to the LRU list if the object was
+    /// remembered since it left the queue, else to the queue of new pages.
     #[inline]
     fn admit(&mut self, slot: Slot, object: u64) {
         self.objects[slot as usize] = object;
@@ -53,6 +57,8 @@ impl Policy for TwoQ {
         self.lists.push(list, slot);
     }
 
+    /// Records a use of the page in `slot`: a page of the LRU list becomes its newest; in the queue
+    /// of new pages uses do not count.
     #[inline]
     fn access(&mut self, slot: Slot) {
         if self.lists.of(slot) == MAIN {
@@ -60,6 +66,9 @@ impl Policy for TwoQ {
         }
     }
 
+    /// Takes out a page and returns its slot; `None` if there is no page. The queue of new pages
+    /// loses its oldest page, which is remembered, while it has more than its share; else the LRU
+    /// list does.
     fn evict(&mut self) -> Option<Slot> {
         let [queue, main] = self.lists.pages;
         // `evict` is called only when the cache is full, so shares are taken of the pages in it.
@@ -81,7 +90,9 @@ impl Policy for TwoQ {
         self.lists.unlink(slot);
     }
 
-    /// Gives the page another round in the same list.
+    /// Puts the page that `evict` chose back at the newest end of its list, because it is dirty,
+    /// and forgets its ghost; asks the cache to write it in the background and to choose another
+    /// page.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         let list = self.lists.of(slot);
         if list == QUEUE {

@@ -34,11 +34,13 @@ pub struct WTinyLfu {
 }
 
 impl WTinyLfu {
+    /// Returns how many pages the window may have: a hundredth of a full cache, at least one.
     fn most_in_window(&self) -> u32 {
         (self.full / WINDOW_SHARE).max(1)
     }
 
-    /// Moves the oldest page of a list to the newest end of probation.
+    /// Moves the oldest page of the list `from` (the window or the protected segment) to the newest
+    /// end of probation.
     fn demote(&mut self, from: u32) {
         if let Some(slot) = self.lists.oldest(from) {
             self.lists.unlink(slot);
@@ -46,18 +48,22 @@ impl WTinyLfu {
         }
     }
 
-    /// Returns the page of the main part that would leave.
+    /// Returns the page of the main part that would leave: the oldest of probation, else the oldest
+    /// protected one; `None` if the main part is empty.
     fn victim(&self) -> Option<Slot> {
         let oldest = self.lists.oldest(PROBATION);
         oldest.or_else(|| self.lists.oldest(PROTECTED))
     }
 
+    /// Returns how often the object in `slot` was requested lately, as the sketch knows it: 0 to
+    /// 15.
     fn count(&self, slot: Slot) -> u8 {
         self.sketch.count(self.objects[slot as usize])
     }
 }
 
 impl Policy for WTinyLfu {
+    /// Creates W-TinyLFU for an empty cache of `slots` slots.
     fn new(slots: u32) -> Self {
         Self {
             lists: Counted::new(slots),
@@ -67,11 +73,14 @@ impl Policy for WTinyLfu {
         }
     }
 
+    /// Counts a request for `object`, which is not in the cache, in the sketch.
     #[inline]
     fn miss(&mut self, object: u64) {
         self.sketch.add(object);
     }
 
+    /// Adds the page of `object`, just brought into `slot`, to the window. If the window is then
+    /// too large, its oldest pages join the main part.
     #[inline]
     fn admit(&mut self, slot: Slot, object: u64) {
         self.objects[slot as usize] = object;
@@ -82,6 +91,9 @@ impl Policy for WTinyLfu {
         }
     }
 
+    /// Records a use of the page in `slot`: the sketch counts the request, a page on probation
+    /// moves to the protected segment, another one becomes the newest of its list. If the protected
+    /// segment is then too large, its oldest page goes back to probation.
     #[inline]
     fn access(&mut self, slot: Slot) {
         self.sketch.add(self.objects[slot as usize]);
@@ -98,6 +110,9 @@ impl Policy for WTinyLfu {
         }
     }
 
+    /// Takes out a page and returns its slot; `None` if there is no page. While the window is full,
+    /// its oldest page (the candidate) leaves, unless it was requested more often lately than the
+    /// main part's victim: then the victim leaves and the candidate joins the main part.
     fn evict(&mut self) -> Option<Slot> {
         let pages: u32 = self.lists.pages.iter().sum();
         if pages == 0 {
@@ -128,7 +143,8 @@ impl Policy for WTinyLfu {
         self.lists.unlink(slot);
     }
 
-    /// Gives the page another round in the same list.
+    /// Puts the page that `evict` chose back at the newest end of its list, because it is dirty;
+    /// asks the cache to write it in the background and to choose another page.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         self.lists.push(self.lists.of(slot), slot);
         Dirty::WriteBehind
