@@ -112,7 +112,7 @@ impl Generator {
         }
     }
 
-    fn popular(&mut self) -> u32 {
+    fn draw_popular(&mut self) -> u32 {
         match &self.zipf {
             Some((zipf, scatter)) => {
                 let rank = zipf.draw(&mut self.rng);
@@ -122,7 +122,7 @@ impl Generator {
         }
     }
 
-    fn around(&mut self) -> u32 {
+    fn next_of_loop(&mut self) -> u32 {
         let at = self.looped;
         self.looped = (at + 1) % self.plan.objects.div_ceil(4);
         at
@@ -139,16 +139,16 @@ impl Iterator for Generator {
         }
         let n = self.plan.objects;
         let object = match self.plan.pattern {
-            Pattern::Zipf => self.popular(),
-            Pattern::Loop => self.around(),
+            Pattern::Zipf => self.draw_popular(),
+            Pattern::Loop => self.next_of_loop(),
             Pattern::Scan => {
                 let at = self.scanned;
                 self.scanned = (at + 1) % n;
                 at
             }
             Pattern::Mixed => match self.rng.below(10) {
-                0..6 => self.popular(),
-                6..8 => n.wrapping_add(self.around()),
+                0..6 => self.draw_popular(),
+                6..8 => n.wrapping_add(self.next_of_loop()),
                 _ => {
                     self.scanned = self.scanned.wrapping_add(1);
                     n.wrapping_add(n.div_ceil(4)).wrapping_add(self.scanned - 1)

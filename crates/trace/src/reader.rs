@@ -254,10 +254,10 @@ impl Reader {
         let mut records = std::mem::take(&mut self.records);
         while out.len() < BATCH && !self.ended {
             let result = if self.format == Format::OracleGeneral {
-                self.binary(out, &keep)
+                self.decode_binary(out, &keep)
             } else {
                 records.clear();
-                let result = self.text(&mut records, BATCH - out.len());
+                let result = self.decode_text(&mut records, BATCH - out.len());
                 out.extend(records.iter().map(&keep));
                 result
             };
@@ -289,7 +289,7 @@ impl Reader {
         })
     }
 
-    fn binary<T>(
+    fn decode_binary<T>(
         &mut self,
         out: &mut Vec<T>,
         keep: &impl Fn(&Record) -> T,
@@ -323,7 +323,7 @@ impl Reader {
     }
 
     /// Reads lines until `most` records are in `out`, or a few more where a line gives several.
-    fn text(&mut self, out: &mut Vec<Record>, most: usize) -> Result<(), TraceError> {
+    fn decode_text(&mut self, out: &mut Vec<Record>, most: usize) -> Result<(), TraceError> {
         let mut used = 0;
         let mut broken = None;
         {

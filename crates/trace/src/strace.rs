@@ -142,7 +142,7 @@ impl Strace {
             ));
         }
         if !self.processes.contains_key(&pid) {
-            self.appear(pid, tables);
+            self.add_first_seen(pid, tables);
         }
         match kind {
             Line::Signal => Ok(()),
@@ -155,7 +155,7 @@ impl Strace {
                     call_name(text).map_or(&b""[..], |c| c.0),
                     b"clone" | b"clone3" | b"fork" | b"vfork"
                 );
-                self.finish(pid);
+                self.take_unfinished(pid);
                 if forks {
                     self.forking.insert((at, pid));
                 }
@@ -164,7 +164,7 @@ impl Strace {
                 Ok(())
             }
             Line::Resumed { rest } => {
-                let Some((began, mut text)) = self.finish(pid) else {
+                let Some((began, mut text)) = self.take_unfinished(pid) else {
                     // The recording started in the middle of the call.
                     tables.ignore("calls whose beginning is missing");
                     return Ok(());
@@ -181,7 +181,7 @@ impl Strace {
     }
 
     /// Adds a process that occurs for the first time.
-    fn appear(&mut self, pid: u64, tables: &mut Tables) {
+    fn add_first_seen(&mut self, pid: u64, tables: &mut Tables) {
         // A child's first line often comes before its parent's clone returns: the latest such call
         // made it.
         let parent = self.forking.last().map(|(_, parent)| *parent);
@@ -196,7 +196,7 @@ impl Strace {
     }
 
     /// Ends a process's unfinished call, if it has one; returns its start time and text.
-    fn finish(&mut self, pid: u64) -> Option<(u64, Vec<u8>)> {
+    fn take_unfinished(&mut self, pid: u64) -> Option<(u64, Vec<u8>)> {
         let (began, text, forks) = self.processes.get_mut(&pid)?.unfinished.take()?;
         if forks {
             self.forking.remove(&(began, pid));
@@ -250,7 +250,7 @@ impl Strace {
     }
 
     fn exit(&mut self, pid: u64, at: u64, out: &mut Vec<Record>) {
-        self.finish(pid);
+        self.take_unfinished(pid);
         let Some(process) = self.processes.remove(&pid) else {
             return;
         };
