@@ -26,6 +26,7 @@ fn spec(fs: FsKind, cpus: u32, nodes: usize, command: &str) -> RunSpec {
             cpus,
             params: Default::default(),
             hz: 250,
+            cpu_speed: None,
             nodes: (0..nodes).map(|_| node()).collect(),
             boot: Boot {
                 kernel: Size(4 << 20),

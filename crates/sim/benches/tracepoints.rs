@@ -23,6 +23,7 @@ fn spec() -> RunSpec {
             cpus: 2,
             params: Default::default(),
             hz: 250,
+            cpu_speed: None,
             nodes: vec![NodeSpec {
                 cpus: Vec::new(),
                 zones: vec![zone(ZoneType::Dma32, 96), zone(ZoneType::Normal, 160)],

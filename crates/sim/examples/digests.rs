@@ -76,6 +76,7 @@ fn machine(mib: u64, disk: DiskSpec) -> Machine {
         cpus: 2,
         params: Default::default(),
         hz: 250,
+        cpu_speed: None,
         nodes: vec![NodeSpec {
             cpus: Vec::new(),
             zones: vec![zone(ZoneType::Dma, 8), zone(ZoneType::Dma32, mib - 8)],

@@ -59,8 +59,8 @@ fn look() -> Result<Program, String> {
 /// Judges a QEMU by the text of its `--version`.
 fn of_version(path: PathBuf, text: &str) -> Result<Program, String> {
     let unknown = || format!("{}: can't read its version: {REMEDY}", path.display());
-    let words = text.split_whitespace().skip_while(|w| *w != "version");
-    let version = words.skip(1).next().ok_or_else(unknown)?.to_owned();
+    let mut words = text.split_whitespace().skip_while(|w| *w != "version");
+    let version = words.nth(1).ok_or_else(unknown)?.to_owned();
     let major = version.split('.').next().and_then(|n| n.parse().ok());
     let major: u32 = major.ok_or_else(unknown)?;
     if major < OLDEST {
