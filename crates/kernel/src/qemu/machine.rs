@@ -1,6 +1,7 @@
 //! A machine as QEMU's `q35` lays it out: addresses of memory, nodes, CPUs.
 //!
-//! Memory begins at address 0; from [`HOLE`] to 4 GiB are devices, so the rest lies above 4 GiB.
+//! Memory begins at address 0. Devices lie below 4 GiB (from 2 GiB or more on), so the rest of the
+//! memory begins at 4 GiB.
 //! Linux calls the first 16 MiB DMA, the memory below 4 GiB DMA32 and the rest Normal. Nodes own
 //! consecutive memory in their order.
 
