@@ -59,6 +59,8 @@ soak:
     target/release/lowmark kernel build --debian 6.1
     for kernel in 6.12 6.1; do LOWMARK_TEST_KERNEL=$kernel cargo test --locked -p kernel -p lowmark --test '*'; done
     tests/kernels/same-bytes target/release/lowmark 20
+    target/release/lowmark kernel add --debian-image 6.12
+    tests/kernels/qemu-same-bytes target/release/lowmark 20
     tools/docs/blocks.py target/release/lowmark kernel
 
 # Needs mdbook (`cargo install mdbook`). Runs the `ci` blocks of pages and compares their output.
