@@ -159,7 +159,7 @@ fn look(root: &Root, at_ns: u64) -> Result<Look, String> {
 }
 
 /// Checks that the counters that learning needs exist; their absence is an error.
-fn told(root: &Root) -> Result<(), Failure> {
+fn check_counters(root: &Root) -> Result<(), Failure> {
     let text = root.text("proc/vmstat").map_err(|e| unreadable(&e))?;
     let stat = proc::vmstat(&text);
     for name in ["allocstall", "pgscan_kswapd", "pageoutrun"] {
@@ -184,7 +184,7 @@ pub fn run(args: &Learn) -> Result<(), Failure> {
         sweep();
     }
     let captured = Captured::read(&root).map_err(|e| unreadable(&e))?;
-    told(&root)?;
+    check_counters(&root)?;
     let learning = learning(&root, &captured)?;
     let mut settings = Settings {
         dir: root.path(VM),

@@ -46,7 +46,7 @@ impl Answer {
 /// Equal names of columns get numbers.
 pub fn outcomes_of(recordings: Vec<(Recording, String)>) -> Outcomes {
     let mut names: Vec<String> = Vec::new();
-    let mut whats: Vec<String> = Vec::new();
+    let mut workloads: Vec<String> = Vec::new();
     let mut text = String::new();
     let mut measured = Vec::new();
     for (recording, machine) in recordings {
@@ -64,8 +64,8 @@ pub fn outcomes_of(recordings: Vec<(Recording, String)>) -> Outcomes {
             release => format!("Linux {release}"),
         };
         text += &format!("# {name}: {release}, recorded: {}\n", about.what);
-        if !whats.contains(&about.what) {
-            whats.push(about.what);
+        if !workloads.contains(&about.what) {
+            workloads.push(about.what);
         }
         measured.push(Measured {
             name,
@@ -73,7 +73,7 @@ pub fn outcomes_of(recordings: Vec<(Recording, String)>) -> Outcomes {
             results: vec![recording.result()],
         });
     }
-    recorded::outcomes("record", &whats.join(" | "), text, measured)
+    recorded::outcomes("record", &workloads.join(" | "), text, measured)
 }
 
 /// Returns the error for wrong input: `what` is wrong, and `accepted` would be right.

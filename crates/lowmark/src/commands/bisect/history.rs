@@ -194,16 +194,16 @@ impl History {
     /// search.
     pub fn mark(&self, commit: &Commit, mark: Mark) -> Result<Next, Failure> {
         let output = git(&self.root, &["bisect", mark.word(), &commit.hash])?;
-        let (said, trouble) = (text(&output.stdout), text(&output.stderr));
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
         // Git's message names the first bad commit when it is known.
-        let first = said
+        let first = stdout
             .lines()
             .find_map(|l| l.strip_suffix(" is the first bad commit"));
         if let Some(hash) = first {
             return Ok(Next::First(named(&self.root, hash)?));
         }
-        if said.contains("There are only 'skip'ped commits left to test") {
-            let hashes = said
+        if stdout.contains("There are only 'skip'ped commits left to test") {
+            let hashes = stdout
                 .lines()
                 .filter(|l| l.len() >= 40 && l.bytes().all(|b| b.is_ascii_hexdigit()));
             let all: Result<Vec<Commit>, Failure> =
@@ -211,7 +211,7 @@ impl History {
             return Ok(Next::OneOf(all?));
         }
         if !output.status.success() {
-            return Ok(Next::Stuck(if trouble.is_empty() { said } else { trouble }));
+            return Ok(Next::Stuck(if stderr.is_empty() { stdout } else { stderr }));
         }
         let next = done(&self.root, &["rev-parse", "--verify", "BISECT_HEAD"])?;
         Ok(Next::Test(named(&self.root, &next)?))

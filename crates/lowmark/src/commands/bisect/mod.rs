@@ -248,9 +248,9 @@ pub fn run(args: &Bisect) -> Result<(), Failure> {
     let named = (args.metric.as_str(), metric.unit);
     let answer = search::search(&mut laboratory, &history, (&good, &bad), power, named)?;
     history.remove();
-    let said = text::answer(&answer);
+    let shown = text::answer(&answer);
     let json = serde_json::to_string_pretty(&answer).expect("plain data has a JSON form");
-    for (file, text) in [("answer.txt", &said), ("answer.json", &json)] {
+    for (file, text) in [("answer.txt", &shown), ("answer.json", &json)] {
         let path = place.dir.join(file);
         fs::write(&path, text)
             .map_err(|e| Failure::System(miette::miette!("can't write {}: {e}", path.display())))?;
@@ -258,7 +258,7 @@ pub fn run(args: &Bisect) -> Result<(), Failure> {
     if args.json {
         return crate::text::print(&(json + "\n"));
     }
-    crate::text::print(&said)?;
+    crate::text::print(&shown)?;
     if !args.quiet {
         eprintln!(
             "runs and answer are in {}; `lowmark kernel remove {name}` removes the kernels",

@@ -204,8 +204,8 @@ pub fn search(
     power: Power,
     metric: (&str, &str),
 ) -> Result<Answer, Failure> {
-    // `told`: the probability of error with which the ends were told apart.
-    let (samples, told) = look_at_ends(judge, history, (good, bad), &power)?;
+    // `ends_error`: the probability of error with which the ends were told apart.
+    let (samples, ends_error) = look_at_ends(judge, history, (good, bad), &power)?;
     let mut answer = Answer {
         metric: metric.0.to_owned(),
         unit: metric.1.to_owned(),
@@ -214,14 +214,14 @@ pub fn search(
         found: Found::Nothing {
             visible: visible(&samples.good, &power),
         },
-        error: told.unwrap_or(0.0),
+        error: ends_error.unwrap_or(0.0),
         steps: vec![
             step_of(good, &samples.good, Some(Side::Good)),
             step_of(bad, &samples.bad, Some(Side::Bad)),
         ],
     };
     answer.steps.iter().for_each(|step| judge.looked(step));
-    if told.is_none() {
+    if ends_error.is_none() {
         return Ok(answer);
     }
     let mut next = history.start(good, bad)?;
