@@ -157,8 +157,8 @@ impl<'a> Search<'a> {
 
     /// Updates the parameter that keeps its ratio to another one, if this kind of disk has one: it
     /// could not be measured by itself.
-    fn settled(&self, mut params: Params) -> Params {
-        if let Some((name, leader, _)) = self.how().follows {
+    fn with_follower(&self, mut params: Params) -> Params {
+        if let Some((name, leader, _)) = self.fitting().follows {
             // `name` follows `leader` in the ratio that the unfitted model has.
             let of = |p: &Params, name| p.get(name).unwrap_or(0.0);
             let ratio = of(&self.base, name) / of(&self.base, leader);
@@ -170,7 +170,7 @@ impl<'a> Search<'a> {
 
     /// Returns how disks of this kind are fitted: the parameters to vary, their start values, and
     /// the one that follows another.
-    fn how(&self) -> &'static disks::Fit {
+    fn fitting(&self) -> &'static disks::Fit {
         &self.disk.kind.about().fit
     }
 
@@ -201,10 +201,10 @@ impl<'a> Search<'a> {
             write,
             latency_ns: latency,
         };
-        for (name, value) in (self.how().start)(&seen, &self.base) {
+        for (name, value) in (self.fitting().start)(&seen, &self.base) {
             Self::set(&mut p, name, value);
         }
-        self.settled(p)
+        self.with_follower(p)
     }
 
     /// Searches for the parameters with the smallest error: multiplies and divides one after the
@@ -218,7 +218,7 @@ impl<'a> Search<'a> {
             if !Self::set(&mut params, name, value) {
                 return false;
             }
-            let params = self.settled(params);
+            let params = self.with_follower(params);
             let found = self.error(&params, error);
             let better = found < error;
             if better {
@@ -229,7 +229,7 @@ impl<'a> Search<'a> {
         for factor in FACTORS {
             for _ in 0..ROUNDS {
                 let mut moved = false;
-                for knob in self.how().knobs {
+                for knob in self.fitting().knobs {
                     match *knob {
                         Knob::Scale(name) => {
                             let value = best.get(name).unwrap_or(1.0);
@@ -254,16 +254,16 @@ impl<'a> Search<'a> {
     /// Returns the found parameters with the measured and the predicted rate of each load. `error`
     /// is the mean deviation with these parameters.
     fn result(&self, params: &Params, error: f64) -> Fit {
-        let how = self.how();
-        let follower = how.follows.map(|(name, ..)| name);
-        let names = how.knobs.iter().map(Knob::name).chain(follower);
+        let fitting = self.fitting();
+        let follower = fitting.follows.map(|(name, ..)| name);
+        let names = fitting.knobs.iter().map(Knob::name).chain(follower);
         Fit {
             kind: self.disk.kind,
             params: names
                 .map(|name| Fitted {
                     name,
                     value: params.get(name).unwrap_or(0.0),
-                    from: match how.follows {
+                    from: match fitting.follows {
                         Some((follower, _, leader)) if follower == name => {
                             format!("not measured: keeps the model's ratio to the {leader}")
                         }
