@@ -94,7 +94,8 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// Makes a metric whose unit determines whether more is better.
+    /// Makes a metric that is neither harmful nor read beside the watermarks: the unit alone says
+    /// whether more is better. `name` may be the prefix of several metrics' names.
     pub const fn new(name: &'static str, unit: &'static str, text: &'static str) -> Self {
         Self {
             name,
@@ -150,7 +151,8 @@ pub struct Median {
 }
 
 impl Median {
-    /// Makes a column.
+    /// Makes a column with the medians of the figure `metric`, divided by `unit` and shown with so
+    /// many digits after the point. A column of zeroes is not shown.
     pub const fn new(header: &'static str, metric: &'static str, unit: f64, digits: usize) -> Self {
         Self {
             header,

@@ -290,6 +290,7 @@ impl Host for MemoryHost {
         Ok(())
     }
 
+    /// Records a sync, which has nothing to do.
     async fn sync_all(&self) -> HostResult<()> {
         self.note("sync".to_owned());
         Ok(())
@@ -354,7 +355,8 @@ impl Host for MemoryHost {
         Ok(MapId(maps.len() as u32 - 1))
     }
 
-    /// Mappings have no contents, so expectations are not checked.
+    /// Records that pages of a mapping were touched, each of which takes `touch_ns` of the host's
+    /// clock. Mappings have no contents, so expectations are not checked.
     async fn touch(&self, map: MapId, first: u64, pages: u64, _: Word) -> HostResult<()> {
         self.note(format!("touch {} {first} {pages}", map.0));
         let mapped = self.maps.borrow()[map.0 as usize].expect("a mapping");

@@ -151,6 +151,7 @@ impl Task for Desktop {
         // The second of the run in which new pages were touched last.
         let mut second = None;
         while events.end.is_none_or(|end| events.first < end) {
+            // `events.first` is the arrival of the first event without a response.
             let measured = Some(events).filter(|e| e.first >= settled);
             session.await_response(client, measured);
             let now = host.now();

@@ -386,7 +386,8 @@ impl Task for FsMark {
 impl Program for FsMark {
     const USAGE: &'static str = USAGE;
 
-    /// Parses the command line of fs_mark.
+    /// Parses the command line of fs_mark, whose program word is `name`: reads all options, then
+    /// checks that they are consistent.
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         let mut given = Given::new(name);
         // As in the original, all options are looked up before their values are parsed.

@@ -24,6 +24,7 @@ pub struct Sleep {
 impl Task for Sleep {
     const NAME: &'static str = "sleep";
 
+    /// Sleeps for the time; the report is empty.
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         host.sleep(self.ns).await;
         Ok(Report::default())
