@@ -591,6 +591,9 @@ impl<'a> Run<'a> {
             let note = format!("the kernel's last words: {}", after.words);
             result.notes.push(note);
         }
+        if let Bootable::Qemu(found) = &self.bootable {
+            result.notes.push(found.note(machine));
+        }
         let errors: u64 = disks.iter().map(|d| d.errors()).sum();
         if errors > 0 {
             result

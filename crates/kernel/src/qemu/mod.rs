@@ -32,7 +32,7 @@ use vm_memory::GuestMemoryMmap;
 /// There is no such kernel, or no QEMU.
 pub fn identity(name: &str) -> Result<String, BuildError> {
     let kernel = installed::find(name)?;
-    let program = program::find().map_err(|why| BuildError::input("QEMU guests", why))?;
+    let program = program::find().map_err(|e| BuildError::input(e.what, e.remedy))?;
     Ok(format!(
         "{} qemu {} clock {} quantum {} ns",
         kernel.record.digest,
@@ -40,6 +40,13 @@ pub fn identity(name: &str) -> Result<String, BuildError> {
         clock::digest(),
         clock::QUANTUM_NS
     ))
+}
+
+/// Returns the speed of a machine's CPUs, in millions of instructions a virtual second.
+fn mips(machine: &Machine) -> u64 {
+    machine
+        .cpu_speed
+        .map_or(clock::MIPS, |speed| speed.0.into())
 }
 
 /// Returns this computer's memory in bytes.
@@ -83,7 +90,7 @@ impl Bootable {
         Ok(Self {
             kernel,
             layout,
-            program: program::find()?,
+            program: program::find().map_err(|e| e.to_string())?,
             clock: clock::library()?.display().to_string(),
         })
     }
@@ -113,6 +120,18 @@ impl Bootable {
         self.kernel.modules(&kinds).into_iter().map(read).collect()
     }
 
+    /// Returns the note that the record of a run has: where it ran, and on what.
+    pub(crate) fn note(&self, machine: &Machine) -> String {
+        format!(
+            "on QEMU {}, {} M instructions a second and CPU in windows of {} ns; Linux {}, digest {}",
+            self.program.version,
+            mips(machine),
+            clock::QUANTUM_NS,
+            self.kernel.record.release,
+            self.kernel.record.digest
+        )
+    }
+
     /// Makes the memory of a guest and says how its process is started.
     ///
     /// # Errors
@@ -129,7 +148,7 @@ impl Bootable {
         let start = Start {
             program: &self.program,
             clock: &self.clock,
-            mips: spec.machine.cpu_speed.map_or(clock::MIPS, |s| s.0.into()),
+            mips: mips(&spec.machine),
             seed,
             image: &image,
             machine: &spec.machine,

@@ -30,44 +30,67 @@ pub struct Program {
     pub plugin_api: i32,
 }
 
+/// The lack of a QEMU that does, and how to get one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// What is missing, in a sentence.
+    pub what: String,
+    /// What to install.
+    pub remedy: &'static str,
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.what, self.remedy)
+    }
+}
+
 /// Returns the installed QEMU.
 ///
 /// # Errors
-/// There is none, or it is too old; in one line that says what to install.
-pub fn find() -> Result<Program, String> {
-    static FOUND: OnceLock<Result<Program, String>> = OnceLock::new();
+/// There is none, or it is too old.
+pub fn find() -> Result<Program, Missing> {
+    static FOUND: OnceLock<Result<Program, Missing>> = OnceLock::new();
     FOUND.get_or_init(look).clone()
 }
 
-fn look() -> Result<Program, String> {
+/// Looks for a QEMU in `PATH` and asks it for its version.
+fn look() -> Result<Program, Missing> {
+    let missing = |what: String| Missing {
+        what,
+        remedy: REMEDY,
+    };
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&folders).map(|folder| folder.join(NAME));
     let path = places
         .find(|path| path.is_file())
-        .ok_or_else(|| format!("there is no {NAME}: {REMEDY}"))?;
+        .ok_or_else(|| missing(format!("there is no {NAME}")))?;
     let said = Command::new(&path).arg("--version").output();
-    let said = said.map_err(|e| format!("{}: {e}", path.display()))?;
+    let said = said.map_err(|e| missing(format!("{}: {e}", path.display())))?;
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
     if !Path::new(FIRMWARE).exists() {
-        return Err(format!(
-            "there is no {FIRMWARE}: `apt install qemu-system-data`"
-        ));
+        return Err(Missing {
+            what: format!("there is no {FIRMWARE}"),
+            remedy: "`apt install qemu-system-data`",
+        });
     }
     of_version(path, &text)
 }
 
 /// Judges a QEMU by the text of its `--version`.
-fn of_version(path: PathBuf, text: &str) -> Result<Program, String> {
-    let unknown = || format!("{}: can't read its version: {REMEDY}", path.display());
+fn of_version(path: PathBuf, text: &str) -> Result<Program, Missing> {
+    let missing = |what: String| Missing {
+        what,
+        remedy: REMEDY,
+    };
+    let unknown = || missing(format!("{}: can't read its version", path.display()));
     let mut words = text.split_whitespace().skip_while(|w| *w != "version");
     let version = words.nth(1).ok_or_else(unknown)?.to_owned();
     let major = version.split('.').next().and_then(|n| n.parse().ok());
     let major: u32 = major.ok_or_else(unknown)?;
     if major < OLDEST {
-        return Err(format!(
-            "{} is QEMU {version}, older than {OLDEST}: {REMEDY}",
-            path.display()
-        ));
+        let what = format!("{} is QEMU {version}, older than {OLDEST}", path.display());
+        return Err(missing(what));
     }
     let plugin_api = if major >= LATER.0 { LATER.1 } else { EARLIER };
     Ok(Program {
@@ -89,10 +112,11 @@ mod tests {
         assert_eq!((ten.version.as_str(), ten.plugin_api), ("10.0.2", 4));
         assert_eq!(of("QEMU emulator version 11.1.0\n").unwrap().plugin_api, 7);
         let old = of("QEMU emulator version 7.2.17 (Debian)\n").unwrap_err();
+        let old = old.to_string();
         assert!(
             old.contains("QEMU 7.2.17, older than 10") && old.contains("apt install"),
             "{old}"
         );
-        assert!(of("").unwrap_err().contains("version"));
+        assert!(of("").unwrap_err().what.contains("version"));
     }
 }
