@@ -304,8 +304,8 @@ fn huge_pages(root: &Root) -> Result<bool, ReadError> {
     Ok(of_size.unwrap_or(general))
 }
 
-/// Returns the CPUs of each node, as `/sys/devices/system/node` lists them. A node without
-/// memory-local CPUs has an empty set.
+/// Returns the CPUs of each node that lists them in `/sys/devices/system/node`; the set of a node
+/// with memory only is empty.
 fn node_cpus(root: &Root) -> Result<BTreeMap<u32, BTreeSet<u32>>, ReadError> {
     let dir = "sys/devices/system/node";
     let mut all = BTreeMap::new();

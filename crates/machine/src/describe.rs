@@ -129,7 +129,8 @@ pub fn likely_disk(captured: &Captured) -> Option<&Disk> {
         .or_else(|| captured.disks.iter().max_by_key(|d| d.bytes))
 }
 
-/// Returns the kind of model that a disk's properties suggest.
+/// Returns the kind of disk model that the disk's properties suggest: its name, whether it rotates
+/// or is removable, and its members if it is a RAID-0.
 pub fn likely_kind(disk: &Disk) -> DiskKind {
     DiskKind::likely(&sim::disks::Described {
         name: &disk.name,

@@ -154,6 +154,7 @@ pub fn zones(machine: &Captured) -> Result<Vec<(&Zone, ZoneInfo)>, UnknownZone> 
 /// indexed; `None`: a type that the engine does not use. Some kernels also list zones without
 /// pages, which shows the types; for others they follow from their number.
 fn types(machine: &Captured) -> Vec<Option<ZoneType>> {
+    // Every zone's `protection` has an entry for each type.
     let count = machine
         .zones
         .iter()
