@@ -28,6 +28,7 @@ impl Budget {
 }
 
 impl fmt::Display for Budget {
+    /// Writes how much memory is left, as part of an error's sentence.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(bytes) => write!(f, "{} MiB of memory are left here", bytes >> 20),

@@ -272,6 +272,8 @@ impl<P: Policy, M: Map> Cache<P, M> {
     /// miss the object takes an empty slot, or that of the page that the policy evicts.
     #[inline]
     fn answer(&mut self, object: u64, guess: Slot) -> bool {
+        // `end`: where the search for the object ended, so that the insertion does not search
+        // again.
         let end = match self.map.seek(object, guess) {
             Ok(slot) => {
                 self.policy.access(slot);

@@ -45,7 +45,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the plan with its sizes in pages, for a trace of `objects` objects.
+    /// Returns the plan for a trace of `objects` objects: sizes given as shares of the objects
+    /// become pages.
     fn of(&self, objects: u64) -> Self {
         Self {
             sizes: self.sizes.of(objects),
@@ -139,6 +140,8 @@ impl Runner for Simulate<'_> {
     type Output = Point;
 
     /// Simulates one cache of a trace in memory. `make` creates the policy for a number of slots.
+    /// `self` holds the trace, the cache's size in pages, and the model of writes, if they are
+    /// modelled.
     fn run<P: Policy>(self, make: &dyn Fn(u32) -> P) -> Point {
         let Self(trace, size, model) = self;
         match model {
@@ -157,7 +160,8 @@ impl Runner for Stream<'_> {
     type Output = Result<Point, TraceError>;
 
     /// Simulates one cache while the trace is read. `make` creates the policy for a number of
-    /// slots.
+    /// slots. `self` holds the reader, the unit of a request, the cache's size in pages, the model
+    /// of writes, if they are modelled, and the number of threads.
     fn run<P: Policy>(self, make: &dyn Fn(u32) -> P) -> Self::Output {
         let Self(reader, unit, size, model, threads) = self;
         match model {

@@ -231,6 +231,7 @@ impl Dense {
         budget: Budget,
     ) -> Result<(), Limit> {
         // All look-ups start before the first object is numbered, so that cache misses overlap.
+        // The first object of each record, and a guess at that object's number.
         let (mut firsts, mut guesses) = ([0; 64], [Slot::MAX; 64]);
         for (first, record) in firsts.iter_mut().zip(block) {
             *first = unit.objects(record).0;
@@ -504,6 +505,8 @@ impl Dense {
         cache.finish()
     }
 
+    /// Returns the slots of a cache of `size` pages: no more than the trace has objects, but at
+    /// least one.
     fn slots(&self, size: u32) -> u32 {
         size.min(self.objects).max(1)
     }

@@ -61,6 +61,8 @@ impl Future {
 
     /// Runs OPT with `size` pages over the objects of some groups; returns requests and misses.
     pub fn run(&self, trace: &Dense, size: u32, groups: Groups) -> Counts {
+        // The times of the next use of all cached pages that will be used again: a request hits if
+        // its own time is among them.
         let mut times = Times::new(self.next.len());
         // Empty pages, and those whose page will not be used again.
         let mut spare = size;

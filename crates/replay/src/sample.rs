@@ -52,6 +52,7 @@ impl FromStr for Sample {
 }
 
 impl fmt::Display for Sample {
+    /// Writes the sample as options describe it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rate(rate) => write!(f, "rate={rate}"),

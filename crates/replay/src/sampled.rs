@@ -247,6 +247,7 @@ impl Pass {
         }
     }
 
+    /// Returns the share of the sample that the pass runs: all or half of its groups.
     fn share(self) -> f64 {
         match self {
             Self::Whole => 1.0,
