@@ -504,6 +504,7 @@ pub enum Check {
 }
 
 impl From<Check> for lab::runner::Check {
+    /// Returns the runner's word for the extent of `--check`.
     fn from(check: Check) -> Self {
         match check {
             Check::Sampled => Self::Sampled,

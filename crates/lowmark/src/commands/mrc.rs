@@ -372,7 +372,7 @@ pub fn csv(curves: &Curves) -> String {
     out
 }
 
-/// Returns the files of the results folder.
+/// Returns the files of the results folder: `results.json`, `curves.csv` and `report.html`.
 fn files(curves: &Curves) -> Vec<File> {
     let mut json = serde_json::to_string_pretty(&document(curves)).expect("plain data");
     json.push('\n');

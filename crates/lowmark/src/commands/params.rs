@@ -7,7 +7,7 @@ use lab::report::terminal::spaced;
 use sim::params::ParamInfo;
 use std::fmt::Write as _;
 
-/// Lists every parameter.
+/// Lists every parameter of the model with its value, unit, range and source, as a table or JSON.
 pub fn run(args: &Params) -> Result<(), Failure> {
     let rows: &[ParamInfo] = sim::Params::TABLE;
     if args.json {

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::text;
 use serde_json::json;
 
-/// Lists the eviction policies with short descriptions.
+/// Lists the eviction policies with short descriptions, as a table or JSON.
 pub fn run(args: &Policies) -> Result<(), Failure> {
     if args.json {
         let rows: Vec<_> = replay::policies()

@@ -183,7 +183,8 @@ pub struct How<'a> {
 }
 
 impl<'a> How<'a> {
-    /// Takes the options from the arguments of `run`.
+    /// Takes the options from the arguments of `run`; the question is which policy is better.
+    /// Listeners and the command are added by the caller.
     fn of(args: &'a Run) -> Self {
         Self {
             question: Question::Compare,

@@ -58,7 +58,7 @@ pub fn read(path: &Path) -> Result<Traced, Failure> {
     read::rows(BufReader::with_capacity(1 << 20, file)).map_err(|e| wrong(&e))
 }
 
-/// Prints the sums over the events of a kernel's trace.
+/// Prints the sums over reclaim's events in a kernel's trace, as rows of mm reports or JSON.
 fn vmscan(args: &TraceVmscan) -> Result<(), Failure> {
     let traced = read(&args.file)?;
     if args.json {

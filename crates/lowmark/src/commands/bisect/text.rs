@@ -73,6 +73,7 @@ fn found(answer: &Answer) -> String {
             )
         }
         Found::Nothing { visible } => {
+            // The shift that would have been detected, as a share of the median.
             let seen = match visible {
                 Some(share) => format!(
                     "a shift of {} of `{}` would have been seen",
