@@ -630,7 +630,7 @@ struct Target<H: Host> {
 
 impl<H: Host> Target<H> {
     /// Makes the target for files in sub-directory `sub` of `dir`; `None`: in `dir` itself. `kept`
-    /// is the host's handle for the path, so that the path is not looked up for every file.
+    /// is the path as the host has prepared it for many calls.
     fn new(host: &H, dir: &str, sub: Option<u64>) -> Self {
         let path = match sub {
             None => format!("{dir}/"),

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 impl Jobs {
     /// Returns the script that runs the jobs: a background step for each worker (`numjobs` times
-    /// the job's depth), and a wait before each job with `stonewall` and at the end. Files that a
-    /// job does not make itself exist beforehand, as long as the largest region in them.
+    /// the job's depth), and a wait before each job with `stonewall` and at the end. Files of jobs
+    /// that read, or write at random, exist beforehand, as long as the largest region in them.
     pub fn script(self) -> Script {
         let mut script = Script {
             notes: self.notes,
