@@ -8,7 +8,7 @@ use miette::miette;
 use serde_json::json;
 use std::time::SystemTime;
 
-/// Lists results folders below `--dir`, or those that the limits on age and size select; with
+/// Lists the results folders below a folder, or those that the limits on age and size select; with
 /// `--yes` removes the selected ones.
 pub fn run(args: &Results) -> Result<(), Failure> {
     let dir = args.dir.display();

@@ -469,7 +469,7 @@ pub fn outcomes(
     let identity = |kernel: &&Kernel| Ok((kernel.build.clone(), simulate.identity(kernel)?));
     let kernels: Result<Vec<_>, Diagnostic> = experiment.kernels().iter().map(identity).collect();
     let kernels = kernels.map_err(|e| Failure::Input(e.into()))?;
-    // The experiment with costs and settings as the real kernels have them.
+    // The experiment, adjusted so that its engine and real kernels can be compared.
     let mut comparable = experiment.clone();
     runner::costs(&mut comparable, simulate).map_err(|e| Failure::Input(e.into()))?;
     match runner::settings(experiment, simulate, &around.stop) {
