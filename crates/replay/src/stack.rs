@@ -281,7 +281,8 @@ impl Pass {
         }
     }
 
-    /// Records a request and counts the hits by distance; a new object must have the next number.
+    /// Records a request, and counts it as a hit at its stack distance if it has one. The number of
+    /// a new object must be the next one.
     #[inline]
     pub fn request(&mut self, object: u32) {
         if object as usize == self.stack.last.len() {
