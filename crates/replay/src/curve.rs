@@ -580,6 +580,7 @@ fn estimate(
     let threads = threads(plan, name, trace.trace())?;
     let sizes = &plan.sizes.pages;
     let future = plan.has_opt().then(|| Future::of(trace.trace()));
+    // The whole sample, and halves of it that show how far the estimate may be off.
     let passes: Vec<Pass> = Pass::all(trace.facts.rate).collect();
     let jobs: Vec<(Job, Pass)> = jobs(plan)
         .into_iter()
