@@ -17,7 +17,8 @@ const SETTLED: Duration = Duration::from_secs(2);
 struct Stamp([i128; 5]);
 
 impl Stamp {
-    /// Returns device, inode, length and the times of the last changes (ns) of a file.
+    /// Returns device, inode, length and the times of the last changes (ns) of a file, by which a
+    /// change of its contents is noticed.
     fn of(file: &Metadata) -> Self {
         let ns = |s: i64, ns: i64| i128::from(s) * 1_000_000_000 + i128::from(ns);
         Self([
