@@ -33,6 +33,9 @@ pub trait Watched {
     /// Returns true if the process runs.
     fn alive(&mut self) -> bool;
 
+    /// Returns the CPU time that the process has taken, in nanoseconds.
+    fn cpu_ns(&self) -> u64;
+
     /// Returns true if the guest has sent its last frame. A guest that powers off with mounted
     /// filesystems first takes their disks away, and can wait for them for ever.
     fn done(&mut self) -> bool;

@@ -614,6 +614,10 @@ struct OfRun<'a> {
 }
 
 impl Watched for OfRun<'_> {
+    fn cpu_ns(&self) -> u64 {
+        self.process.cpu_ns()
+    }
+
     /// Returns true if the guest's process runs.
     fn alive(&mut self) -> bool {
         self.process.alive()

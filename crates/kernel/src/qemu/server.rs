@@ -13,12 +13,18 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 use vm_memory::GuestMemoryMmap;
 
 /// The longest time without a turn of the control device, in virtual nanoseconds.
 const LEASH: u64 = 100_000_000;
 /// Wall time between two checks of a guest that computes, in milliseconds.
 const LOOK_MS: i64 = 200;
+
+/// Wall time between two questions for the guest's CPU time, which take a system call a thread.
+const ASK: Duration = Duration::from_secs(1);
+/// A guest that has neither computed nor moved its time for so many times the patience is given up.
+const STUCK: u32 = 10;
 
 /// The name of the control device's socket in a run's folder.
 pub const CONTROL: &str = "control";
@@ -72,6 +78,8 @@ impl Server {
         watched: &mut dyn Watched,
     ) -> io::Result<Ending> {
         let mut progress = Progress::new();
+        // The guest's CPU time when its virtual time last moved, and when that was asked for.
+        let (mut worked, mut asked) = (0, Instant::now());
         loop {
             if control.stop.load(Relaxed) {
                 return Ok(Ending::Stopped);
@@ -80,6 +88,9 @@ impl Server {
                 return Ok(Ending::TimeLimit);
             }
             if progress.to(self.now) {
+                if asked.elapsed() > ASK {
+                    (worked, asked) = (watched.cpu_ns(), Instant::now());
+                }
                 control.sim_ns.store(self.now, Relaxed);
             }
             let fds = self.ports.iter().map(|port| match port {
@@ -98,8 +109,13 @@ impl Server {
                 None if !watched.alive() => return Ok(Ending::Gone),
                 None => {}
             }
+            // A boot takes seconds of CPU before the first message, and more wall time on a busy
+            // host: only a guest that has computed for so long hangs, or one that does not compute.
             if let Some(still) = progress.stalled_for(limits.patience) {
-                return Ok(Ending::Hung(still));
+                let computed = Duration::from_nanos(watched.cpu_ns().saturating_sub(worked));
+                if computed > limits.patience || still > STUCK * limits.patience {
+                    return Ok(Ending::Hung(still));
+                }
             }
         }
     }
