@@ -33,9 +33,9 @@ pub struct Program {
 /// The lack of a QEMU that does, and how to get one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// What is missing, in a sentence.
+    /// The lack, in a sentence.
     pub what: String,
-    /// What to install.
+    /// The package to install.
     pub remedy: &'static str,
 }
 
