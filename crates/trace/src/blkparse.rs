@@ -20,7 +20,8 @@ pub(crate) struct Blkparse {
     over: bool,
 }
 
-/// Returns an event's words up to its action, and the further ones; `None`: the line is no event.
+/// Splits a line of blkparse. Returns its first six words (device, CPU, sequence number, seconds,
+/// pid, action) and an iterator over the further ones; `None` if the line is no event.
 fn event(line: &[u8]) -> Option<([&[u8]; 6], impl Iterator<Item = &[u8]>)> {
     let mut w = words(line);
     let mut head: [&[u8]; 6] = [b""; 6];
@@ -33,7 +34,7 @@ fn event(line: &[u8]) -> Option<([&[u8]; 6], impl Iterator<Item = &[u8]>)> {
     Some((head, w))
 }
 
-/// Returns true if a line is an event of blkparse.
+/// Returns true if a line is an event of blkparse, by which the format is recognised.
 pub(crate) fn is_event(line: &[u8]) -> bool {
     event(line).is_some_and(|(h, _)| {
         parse_u64(h[1]).is_some()
@@ -45,7 +46,8 @@ pub(crate) fn is_event(line: &[u8]) -> bool {
 }
 
 impl Blkparse {
-    /// Makes a reader of the action that the lines of the first block suggest.
+    /// Makes a reader that takes one action of each request, as the lines of the file's first block
+    /// suggest: queued (`Q`) if one of them is, else issued (`D`), else completed (`C`).
     pub fn new<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut action = b'C';
         for line in lines {
@@ -65,6 +67,13 @@ impl Blkparse {
         }
     }
 
+    /// Parses a line and adds its request, if it has one, to `out`: a read, a write, or a sync for
+    /// a flush. Events of other actions, discards and requests without data are counted in
+    /// `tables`, and the summary at the end is skipped. Sectors become bytes; times count from the
+    /// first event taken.
+    ///
+    /// # Errors
+    /// The line is no event, one of its words is no number or unknown, or the request is too long.
     pub fn line(
         &mut self,
         line: &[u8],
@@ -99,6 +108,7 @@ impl Blkparse {
         if rwbs.is_empty() || !rwbs.iter().all(|b| b"RWDFNSMABEVZP".contains(b)) {
             return Err(Fault::about("unknown kind of request", rwbs, LINE));
         }
+        // The request's first byte and its length in bytes; `None` if the event has no sector.
         let mut range = None;
         if let Some(sector) = rest
             .next()

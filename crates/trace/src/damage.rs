@@ -28,8 +28,9 @@ const NUMBERS: [&str; 18] = [
     "99999999999999999999999999",
 ];
 
-/// Gives `parse` pieces of `amount` bytes in total. A quarter of them is raw noise, a quarter
-/// consists of words of the samples, half are damaged samples, all equally often.
+/// Gives `parse` pieces of `amount` bytes in total, made from `seed`: a quarter is raw noise, a
+/// quarter consists of words of the samples, half are damaged samples. For tests that a parser
+/// never panics, whatever the bytes.
 ///
 /// # Panics
 /// If there is no sample, or an empty one, and if `parse` panics.
@@ -55,6 +56,7 @@ fn below(rng: &mut Rng, n: usize) -> usize {
     rng.below(n as u64) as usize
 }
 
+/// Returns up to 4096 random bytes, half of the time only ASCII ones.
 fn noise(rng: &mut Rng) -> Vec<u8> {
     // Mostly short pieces: parsers often stop at the first mistake.
     let most = if rng.below(8) == 0 { 4096 } else { 64 };
@@ -68,7 +70,8 @@ fn noise(rng: &mut Rng) -> Vec<u8> {
         .collect()
 }
 
-/// Returns up to 60 words of the samples, with separators.
+/// Returns up to 60 pieces of the samples, most of them words, with random separators or numbers
+/// between.
 fn words(samples: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     const BETWEEN: &[u8] = b" \n\t,=:;.()[]{}\"'<>-$&|#\\";
     let mut out = Vec::new();
@@ -88,7 +91,8 @@ fn words(samples: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     out
 }
 
-/// Returns a copy of one of the samples with up to eight changes.
+/// Returns a copy of one of the samples with one to nine random changes: bytes replaced, removed or
+/// copied, a piece of another sample put in, the end cut off, or a number replaced.
 ///
 /// # Panics
 /// If there is no sample.
@@ -122,7 +126,8 @@ pub fn damaged(samples: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// Replaces the first number from `at` on.
+/// Replaces the first decimal number from the index `at` on by one that parsers may trip over: a
+/// limit of an integer type, or an invalid number. Nothing happens if there is none.
 fn number(bytes: &mut Vec<u8>, at: usize, rng: &mut Rng) {
     let Some(from) = bytes[at..].iter().position(u8::is_ascii_digit) else {
         return;

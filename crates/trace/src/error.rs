@@ -16,6 +16,8 @@ pub struct TraceError {
     pub accepted: String,
 }
 
+/// Returns the part of the error message that says where: the record's number or its line, or
+/// nothing if the error is about the whole file.
 fn place(e: &TraceError) -> String {
     match e.record {
         Some(n) if e.text => format!(": record at line {n}"),
@@ -32,6 +34,8 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
+    /// Makes a fault (an error in one record, without file and number); `accepted` is the input
+    /// that would be accepted.
     #[cold]
     pub fn new(message: impl Into<String>, accepted: &'static str) -> Self {
         Self {
@@ -40,7 +44,8 @@ impl Fault {
         }
     }
 
-    /// Makes a fault that quotes the text it is about, cut to 60 bytes.
+    /// Makes a fault that quotes the text it is about, cut to 60 bytes. `what` begins the message,
+    /// `accepted` is the input that would be accepted.
     #[cold]
     pub fn about(what: &str, text: &[u8], accepted: &'static str) -> Self {
         let shown = String::from_utf8_lossy(&text[..text.len().min(60)]);

@@ -21,7 +21,8 @@ pub(crate) struct FioIolog {
     added: HashSet<u32>,
 }
 
-/// Returns the version that a first line states.
+/// Returns the version (2 or 3) that the first line of a fio iolog states; `None` if the line is
+/// not that of an iolog.
 pub(crate) fn version(first: &[u8]) -> Option<u8> {
     match first.trim_ascii() {
         b"fio version 2 iolog" => Some(2),
@@ -31,6 +32,7 @@ pub(crate) fn version(first: &[u8]) -> Option<u8> {
 }
 
 impl FioIolog {
+    /// Makes a reader of an iolog, whose first line, with the version, is still to come.
     pub fn new() -> Self {
         Self {
             version: 0,
@@ -40,6 +42,12 @@ impl FioIolog {
         }
     }
 
+    /// Parses a line of an iolog and adds its request, if it is one, to `out`. The first line
+    /// states the version. `add` makes a file known, `wait` moves the clock of version 2, trims are
+    /// counted in `tables` and ignored.
+    ///
+    /// # Errors
+    /// The line has the wrong words, its file was not added, or the request is too long.
     pub fn line(
         &mut self,
         line: &[u8],
@@ -99,6 +107,7 @@ impl FioIolog {
                 return Ok(());
             }
             (b"wait", Some((us, _))) if self.version == 2 => {
+                // fio drops shorter waits too.
                 if us >= 100 {
                     self.now_ns = self.now_ns.saturating_add(us.saturating_mul(1000));
                 }

@@ -47,7 +47,7 @@ impl Format {
         Self::NAMES[self as usize]
     }
 
-    /// Parses one of [`Self::NAMES`].
+    /// Returns the format of that name, one of [`Self::NAMES`]; `None` if there is none.
     pub fn parse(name: &str) -> Option<Self> {
         let at = Self::NAMES.iter().position(|n| *n == name)?;
         Some(Self::ALL[at])
@@ -76,13 +76,15 @@ impl Format {
         self != Self::OracleGeneral
     }
 
-    /// Recognises a format from a file's name and first bytes (uncompressed). The contents take
-    /// precedence; the name decides where they are ambiguous.
+    /// Recognises a trace's format from its file's name and its first bytes, `head` (uncompressed).
+    /// The contents take precedence; the name decides where they are ambiguous. `None`: neither
+    /// tells.
     pub(crate) fn recognise(name: &Path, head: &[u8]) -> Option<Self> {
         let text = !head[..head.len().min(4096)]
             .iter()
             .any(|b| *b < 9 || (13 < *b && *b < 32) || *b == 127);
         if text && !head.is_empty() {
+            // True if one of the first twenty lines passes the test.
             let first = |test: fn(&[u8]) -> bool| lines(head).take(20).any(test);
             let line = lines(head).next().unwrap_or(b"");
             if fio_iolog::version(line).is_some() {
@@ -101,6 +103,7 @@ impl Format {
                 return Some(Self::Csv);
             }
         }
+        // The next access to a record's object comes later than the record, or never (-1).
         let plausible = head.len() >= oracle_general::RECORD && !text && {
             let (records, _) = head.as_chunks();
             records.iter().take(3).enumerate().all(|(i, r)| {
@@ -139,6 +142,8 @@ pub(crate) fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|l| !l.trim_ascii().is_empty())
 }
 
+/// Returns true if a line has the form of an MSR Cambridge trace: seven fields at commas, the first
+/// a number, the fourth "read" or "write".
 fn is_msr(line: &[u8]) -> bool {
     let mut fields = crate::number::Fields::new(line, b',');
     let time = fields.next().and_then(crate::number::parse_u64);

@@ -20,7 +20,7 @@ impl Pattern {
     /// The names in options.
     pub const NAMES: [&'static str; 4] = ["zipf", "scan", "loop", "mixed"];
 
-    /// Parses one of [`Self::NAMES`].
+    /// Returns the pattern of that name, one of [`Self::NAMES`]; `None` if there is none.
     pub fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "zipf" => Self::Zipf,
@@ -73,13 +73,15 @@ pub struct Generator {
     looped: u32,
 }
 
-/// Returns 2⁶⁴ times a share.
+/// Returns 2⁶⁴ times a share of 0 to 1: a random `u64` is at most that with the share's
+/// probability.
 fn threshold(share: f64) -> u64 {
     (share.clamp(0.0, 1.0) * 18_446_744_073_709_551_616.0) as u64
 }
 
 impl Generator {
-    /// Makes the generator of the requests of `plan`.
+    /// Makes the generator of the requests of `plan`. Zipf's ranks are scattered over the objects
+    /// by a permutation, which follows from the seed too.
     pub fn new(plan: &Plan) -> Self {
         let plan = Plan {
             objects: plan.objects.max(1),
@@ -102,7 +104,7 @@ impl Generator {
         }
     }
 
-    /// Returns an upper bound of the object numbers: all are below it.
+    /// Returns an upper bound of the object numbers of all requests: each is below it.
     pub fn objects(&self) -> u64 {
         let n = u64::from(self.plan.objects);
         match self.plan.pattern {
@@ -112,6 +114,8 @@ impl Generator {
         }
     }
 
+    /// Draws an object from the Zipf distribution; the object of rank r is the permutation's image
+    /// of r.
     fn draw_popular(&mut self) -> u32 {
         match &self.zipf {
             Some((zipf, scatter)) => {
@@ -122,6 +126,7 @@ impl Generator {
         }
     }
 
+    /// Returns the next object of the loop over a quarter of the objects, counted from 0.
     fn next_of_loop(&mut self) -> u32 {
         let at = self.looped;
         self.looped = (at + 1) % self.plan.objects.div_ceil(4);
@@ -132,6 +137,8 @@ impl Generator {
 impl Iterator for Generator {
     type Item = Request;
 
+    /// Returns the next request of the plan: its object by the pattern, a write or a read by the
+    /// plan's share of writes, its time by the rate. `None` when all requests have been made.
     #[inline]
     fn next(&mut self) -> Option<Request> {
         if self.done == self.plan.requests {
@@ -146,6 +153,8 @@ impl Iterator for Generator {
                 self.scanned = (at + 1) % n;
                 at
             }
+            // Six of ten are popular; the loop's objects have the numbers after those, the scan's
+            // the numbers after the loop's.
             Pattern::Mixed => match self.rng.below(10) {
                 0..6 => self.draw_popular(),
                 6..8 => n.wrapping_add(self.next_of_loop()),

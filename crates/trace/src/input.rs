@@ -20,10 +20,13 @@ pub(crate) struct Input {
 }
 
 impl Input {
+    /// Opens the file at `path` as a stream of bytes, unpacked if it is zstd-compressed.
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::new(Box::new(::input::stream(path)?))
     }
 
+    /// Makes an input of a stream: its first four bytes say whether it is zstd-compressed and has
+    /// to be unpacked.
     pub fn new(mut inner: Box<dyn Read + Send>) -> io::Result<Self> {
         let mut magic = Vec::with_capacity(4);
         inner.by_ref().take(4).read_to_end(&mut magic)?;
@@ -72,7 +75,13 @@ impl Input {
         self.fill_to(BLOCK)
     }
 
-    /// As [`fill`](Self::fill), until `most` bytes are present, [`BLOCK`] at most.
+    /// Reads until `most` bytes (at most [`BLOCK`]) are in memory or the stream ends; unconsumed
+    /// bytes move to the block's start first. Returns true if bytes were added, false at the end of
+    /// the stream.
+    ///
+    /// # Errors
+    /// The read failed. Bytes read before the error are returned first, and the error by the next
+    /// call.
     pub fn fill_to(&mut self, most: usize) -> io::Result<bool> {
         if self.ended {
             return Ok(false);
@@ -111,6 +120,7 @@ impl Input {
 struct Broken(Option<io::Error>);
 
 impl Read for Broken {
+    /// Returns the kept error once, then the end of the stream.
     fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
         match self.0.take() {
             Some(e) => Err(e),

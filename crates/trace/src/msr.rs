@@ -17,6 +17,13 @@ pub(crate) struct Msr {
 }
 
 impl Msr {
+    /// Parses a line of an MSR Cambridge trace and adds its request to `out`. Host and disk
+    /// together name the file and the process; times and latencies, in units of 100 ns, become
+    /// nanoseconds, times from the first line.
+    ///
+    /// # Errors
+    /// The line has not seven fields, one is no number, the type is unknown, or the request is too
+    /// long.
     pub fn line(
         &mut self,
         line: &[u8],

@@ -1,12 +1,14 @@
 //! Numbers and fields in bytes of text, without allocation.
 
-/// Parses an unsigned decimal number.
+/// Parses an unsigned decimal number; `None` if the text is anything else, or the number exceeds 64
+/// bits.
 #[inline]
 pub(crate) fn parse_u64(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 20 {
         return None;
     }
     let mut n: u64 = 0;
+    // Up to 19 digits cannot overflow 64 bits.
     if text.len() < 20 {
         for &b in text {
             let d = b.wrapping_sub(b'0');
@@ -27,7 +29,8 @@ pub(crate) fn parse_u64(text: &[u8]) -> Option<u64> {
     Some(n)
 }
 
-/// Parses a decimal number with an optional minus sign.
+/// Parses a decimal number with an optional minus sign; `None` if the text is anything else or out
+/// of range.
 pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
     match text.strip_prefix(b"-") {
         Some(digits) => i64::try_from(parse_u64(digits)?).ok().map(|n| -n),
@@ -35,7 +38,8 @@ pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Parses seconds with or without a fraction, in nanoseconds; digits after the ninth are dropped.
+/// Parses seconds with or without a fraction, and returns nanoseconds; digits after the ninth are
+/// dropped. `None` if the text is no such number, or exceeds 64 bits.
 pub(crate) fn parse_seconds(text: &[u8]) -> Option<u64> {
     let (whole, fraction) = match memchr::memchr(b'.', text) {
         Some(at) => (&text[..at], &text[at + 1..]),
@@ -67,6 +71,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// Makes an iterator over the fields of `line` between `separator` bytes.
     pub fn new(line: &'a [u8], separator: u8) -> Self {
         Self {
             rest: Some(line),
@@ -78,6 +83,7 @@ impl<'a> Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = &'a [u8];
 
+    /// Returns the next field without blanks around it; `None` after the last one.
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
         let rest = self.rest?;
@@ -96,7 +102,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Returns words separated by any number of blanks.
+/// Returns an iterator over the words of a line, which blanks and tabs separate.
 pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     line.split(|b| *b == b' ' || *b == b'\t')
         .filter(|w| !w.is_empty())

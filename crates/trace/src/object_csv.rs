@@ -28,7 +28,9 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Returns the columns of a file with this first line; `None`: the file is no object CSV.
+    /// Returns the columns of a CSV of objects with this first line: those that a header names, or
+    /// time, object and size if the line has no header and fits. `None`: the file is no CSV of
+    /// objects.
     pub fn of(first: &[u8]) -> Option<Self> {
         let separator = *b",;|\t".iter().find(|s| first.contains(s))?;
         let fields: Vec<Vec<u8>> = Fields::new(first, separator)
@@ -41,6 +43,7 @@ impl Columns {
                     .collect()
             })
             .collect();
+        // Returns the first of the names that is a column, as the column's index.
         let find = |names: &[&str]| {
             let is = |f: &Vec<u8>, n: &&str| f.as_slice() == n.as_bytes();
             names
@@ -80,7 +83,8 @@ impl Columns {
         })
     }
 
-    /// Returns number and size of a line's object, to guess the unit.
+    /// Returns the object's number and its size in bytes of one line, from which the unit is
+    /// guessed; `None` if a field is missing or the size is no number.
     pub fn peek(&self, line: &[u8]) -> Option<(u64, u64)> {
         let field = |at: usize| Fields::new(line, self.separator).nth(at);
         let id = object(field(self.object)?);
@@ -92,6 +96,8 @@ impl Columns {
     }
 }
 
+/// Returns an object's number: the field itself if it is a number, else the FNV-1a hash of the
+/// name.
 fn object(field: &[u8]) -> u64 {
     parse_u64(field).unwrap_or_else(|| {
         // The highest bit marks a name, so that its number is never taken for a page or a sector.
@@ -111,7 +117,10 @@ pub(crate) struct ObjectCsv {
 }
 
 impl ObjectCsv {
+    /// Makes a reader of a CSV with these columns; `None`: the file's first line named no object,
+    /// and each line is an error. `objects` places the objects in one file.
     pub fn new(columns: Option<Columns>, objects: Objects) -> Self {
+        // The number of leading fields in which all columns of interest are.
         let wanted = columns.map_or(0, |c| {
             [c.time, Some(c.object), c.size, c.op]
                 .into_iter()
@@ -136,6 +145,10 @@ impl ObjectCsv {
         }
     }
 
+    /// Parses a line and adds its request, if its size is not 0, to `out`; the header adds none.
+    ///
+    /// # Errors
+    /// As of [`parse`](Self::parse), or the object lies too far.
     pub fn line(
         &mut self,
         line: &[u8],
@@ -150,13 +163,20 @@ impl ObjectCsv {
         Ok(())
     }
 
-    /// Returns true once, if the next line that is not blank is the header.
+    /// Returns true if the next line that is not blank is the header: at the first call, if the
+    /// columns come from a header. Later calls return false.
     pub fn is_header(&mut self) -> bool {
         let first = !std::mem::replace(&mut self.begun, true);
         first && self.columns.is_some_and(|c| c.header)
     }
 
-    /// Parses a line without regard to other lines.
+    /// Parses a line into time, object, size and operation. Other lines do not matter for it, so
+    /// lines can be parsed in other threads; `record` then converts them in order. Without a size
+    /// the object has 4096 bytes, without an operation the line is a read.
+    ///
+    /// # Errors
+    /// A field is missing or of the wrong form, or the object has a name where its number is a
+    /// sector or page.
     pub fn parse(&self, line: &[u8]) -> Result<Request, Fault> {
         let Some(c) = self.columns else {
             return Err(Fault::about(
@@ -215,7 +235,9 @@ impl ObjectCsv {
         })
     }
 
-    /// Converts the next line, in the order of lines, to a record; `None`: its size is 0.
+    /// Converts a parsed line, in the order of lines, to a record: its time counts from the first
+    /// record, and the object gets its place in the file. `None`: the size is 0, and the request is
+    /// only counted.
     #[inline]
     pub fn record(&mut self, r: Request, tables: &mut Tables) -> Result<Option<Record>, Fault> {
         if r.len == 0 {
@@ -245,6 +267,11 @@ pub(crate) struct Request {
     op: Op,
 }
 
+/// Returns the operation that a field names, in any case: a word of key-value stores, or the number
+/// of a SCSI command.
+///
+/// # Errors
+/// The word is none of them.
 fn operation(text: &[u8]) -> Result<Op, Fault> {
     match text {
         b"r" | b"read" => return Ok(Op::Read),

@@ -26,7 +26,7 @@ impl Unit {
     /// The names in options.
     pub const NAMES: [&'static str; 4] = ["auto", "sector", "page", "object"];
 
-    /// Parses one of [`Self::NAMES`].
+    /// Returns the unit of that name, one of [`Self::NAMES`]; `None` if there is none.
     pub fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "auto" => Self::Auto,
@@ -57,7 +57,9 @@ impl Unit {
         }
     }
 
-    /// Guesses the unit from the objects of the first block.
+    /// Guesses what the object numbers of a trace mean from pairs of number and size in bytes of
+    /// its first block: sectors if all sizes are whole sectors and one is no whole number of pages;
+    /// pages if no object is larger than a page; else names.
     pub(crate) fn guess(objects: impl Iterator<Item = (u64, u64)>) -> Self {
         let (mut sectors, mut pages) = (true, true);
         let (mut whole_pages, mut any) = (true, false);
@@ -103,7 +105,11 @@ impl Objects {
         }
     }
 
-    /// Returns the first byte of an object of `size` bytes.
+    /// Returns the offset in bytes at which an object of `size` bytes lies in the file: its number
+    /// times the unit, or pages of its own if numbers are only names.
+    ///
+    /// # Errors
+    /// The object would end past 16 TiB.
     #[inline]
     pub fn place(&mut self, id: u64, size: u32) -> Result<u64, Fault> {
         let Some(unit) = self.unit.log2() else {
@@ -115,6 +121,11 @@ impl Objects {
         }
     }
 
+    /// Returns the offset in bytes of the pages that belong to the object `id` alone. An object
+    /// seen for the first time, or one that has grown beyond its pages, gets the next free pages.
+    ///
+    /// # Errors
+    /// The objects together exceed 16 TiB.
     fn own_pages(&mut self, id: u64, size: u32) -> Result<u64, Fault> {
         let pages = size.div_ceil(4096).max(1);
         let place = self
@@ -147,12 +158,15 @@ impl Hasher for Mix {
         self.0
     }
 
+    /// Mixes bytes into the hash one by one; the map's keys are numbers, so `write_u64` is called
+    /// instead.
     fn write(&mut self, bytes: &[u8]) {
         for b in bytes {
             self.write_u64(u64::from(*b));
         }
     }
 
+    /// Mixes a number into the hash: a multiplication to 128 bits, folded.
     fn write_u64(&mut self, n: u64) {
         let wide = u128::from(self.0 ^ n) * 0x9e37_79b9_7f4a_7c15;
         self.0 = (wide >> 64) as u64 ^ wide as u64;

@@ -31,6 +31,8 @@ pub(crate) struct Raw {
     pub next: i64,
 }
 
+/// Decodes the 24 little-endian bytes of an oracleGeneral record: time in seconds, object, size in
+/// bytes, and the number of the object's next record.
 #[inline(always)]
 pub(crate) fn raw(bytes: &[u8; RECORD]) -> Raw {
     // With constant ranges of an array the conversions compile to loads.
@@ -46,7 +48,8 @@ pub(crate) fn raw(bytes: &[u8; RECORD]) -> Raw {
     }
 }
 
-/// Converts a raw record; `first` is the time of the trace's first record in seconds.
+/// Converts a raw record to a read at `offset` bytes. `first` is the time of the trace's first
+/// record in seconds, from which times count.
 #[inline(always)]
 fn request(r: Raw, first: u32, offset: u64) -> Record {
     Record {
@@ -61,6 +64,7 @@ fn request(r: Raw, first: u32, offset: u64) -> Record {
 }
 
 impl OracleGeneral {
+    /// Makes a reader at the beginning of a trace; `objects` places its objects in one file.
     pub fn new(objects: Objects) -> Self {
         Self {
             objects,
@@ -71,8 +75,8 @@ impl OracleGeneral {
     }
 
     /// Reads whole records of `data`, and appends the value that `keep` returns for each to `out`,
-    /// until `out` has `most` or a record is invalid. Returns the number of records read, without
-    /// the invalid one.
+    /// until `out` has `most` values or a record is invalid. Returns the number of records read,
+    /// without the invalid one, and the fault of that record or `Ok`.
     pub fn decode<T>(
         &mut self,
         data: &[u8],
@@ -87,6 +91,7 @@ impl OracleGeneral {
         out.reserve(room);
         let mut done = 0;
         loop {
+            // Most records are plain and take the fast way; the next one that is not goes singly.
             done += self.plain(&records[done..], out, keep);
             let Some(bytes) = records.get(done) else {
                 return (done, Ok(()));
@@ -101,9 +106,10 @@ impl OracleGeneral {
         }
     }
 
-    /// Reads records after the trace's first one, as long as they are valid, have a size, and are
-    /// placed by their number alone. Does the same as [`Self::record`], with its state in
-    /// registers. Returns their number.
+    /// Reads records after the trace's first one, as long as they are valid, have a size, and lie
+    /// where their number says; appends what `keep` makes of them to `out` and returns their
+    /// number. Does the same as [`Self::record`] with its state in registers, because nearly all
+    /// records are such.
     #[inline(always)]
     fn plain<T>(
         &mut self,
@@ -118,6 +124,7 @@ impl OracleGeneral {
         let (mut last, mut passed) = (self.last, self.passed as i64);
         for bytes in records {
             let r = raw(bytes);
+            // Times do not go back, and the object's next access comes later than this one.
             let right = r.time >= last && (r.next == -1 || r.next > passed + 1);
             let largest = (MAX_FILE - u64::from(r.size)) >> unit;
             if !right || r.size == 0 || r.object > largest {
@@ -137,6 +144,11 @@ impl OracleGeneral {
         self.passed += 1;
     }
 
+    /// Checks a record and converts it to a read; `None`: its size is 0, and the request is only
+    /// counted in `tables`.
+    ///
+    /// # Errors
+    /// The time goes back, the next access does not lie ahead, or the object lies too far.
     #[inline(always)]
     fn record(&mut self, r: Raw, tables: &mut Tables) -> Result<Option<Record>, Fault> {
         if r.time < self.last || r.next < -1 {
@@ -157,6 +169,8 @@ impl OracleGeneral {
         Ok(offset.map(|offset| request(r, first, offset)))
     }
 
+    /// Makes the fault of an invalid record: a next access that does not lie ahead, else a time
+    /// that goes back.
     #[cold]
     fn broken(&self, r: Raw) -> Fault {
         if r.next < -1 || (r.next != -1 && r.next as u64 <= self.passed + 1) {

@@ -33,6 +33,7 @@ impl Rng {
     }
 }
 
+/// Scrambles the bits of `z`, one to one: the output function of SplitMix64.
 #[inline]
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -49,7 +50,9 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Makes a distribution over `n` ranks, at least 1.
+    /// Makes a distribution over `n` ranks, at least 1, in which the rank k, from 0, has a
+    /// probability proportional to 1/(k+1)^skew. Builds the table of Vose's alias method: each rank
+    /// keeps a share of its own column, and a more probable rank gets the rest.
     pub fn new(n: u32, skew: f64) -> Self {
         let n = n.max(1);
         let weights: Vec<f64> = (1..=n)
@@ -58,6 +61,7 @@ impl Zipf {
         let total: f64 = weights.iter().sum();
         let mut scaled: Vec<f64> = weights.iter().map(|w| w / total * f64::from(n)).collect();
         let mut table: Vec<(u32, u32)> = (0..n).map(|i| (u32::MAX, i)).collect();
+        // Ranks below the average probability, and the others.
         let (mut small, mut large): (Vec<u32>, Vec<u32>) =
             (0..n).rev().partition(|&i| scaled[i as usize] < 1.0);
         while let (Some(s), Some(&l)) = (small.pop(), large.last()) {
@@ -72,7 +76,8 @@ impl Zipf {
         Self { table }
     }
 
-    /// Draws a rank, from 0.
+    /// Draws a rank, from 0: a column at random, then the column's own rank or its alternative by
+    /// the share.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> u32 {
         let random = rng.next_u64();
@@ -91,7 +96,8 @@ pub struct Pareto {
 }
 
 impl Pareto {
-    /// Makes a distribution over `n` ranks, at least 1; `h` lies between 0 and 1.
+    /// Makes a distribution over `n` ranks, at least 1, as fio's `pareto:h` has it: a share `h` of
+    /// the ranks, between 0 and 1, gets about 1 − h of the draws.
     pub fn new(n: u64, h: f64) -> Self {
         Self {
             n: n.max(1),
@@ -99,7 +105,7 @@ impl Pareto {
         }
     }
 
-    /// Draws a rank, from 0.
+    /// Draws a rank, from 0; low ranks are the popular ones.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         let rank = libm::pow(rng.unit(), self.power) * self.n as f64;
         (rank as u64).min(self.n - 1)
@@ -117,7 +123,8 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Makes the permutation of `0..n` that belongs to the seed.
+    /// Makes the permutation of `0..n` that belongs to the seed: a Feistel network with four random
+    /// keys on the next even number of bits.
     pub fn new(n: u64, seed: u64) -> Self {
         let bits = (64 - n.max(2).saturating_sub(1).leading_zeros()).next_multiple_of(2);
         let mut rng = Rng::new(seed);
@@ -128,7 +135,8 @@ impl Permutation {
         }
     }
 
-    /// Returns the image of `i`, which must be below `n`.
+    /// Returns the image of `i`, which must be below `n`, under the permutation. The network
+    /// permutes a power of two, so it is applied again until the result is below `n`.
     #[inline]
     pub fn apply(&self, i: u64) -> u64 {
         debug_assert!(i < self.n);

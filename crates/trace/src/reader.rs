@@ -69,6 +69,11 @@ enum Decoder {
 }
 
 impl Decoder {
+    /// Gives a line of text to the format's decoder, which adds its records to `out` and counts
+    /// ignored input in `tables`. The binary format has no lines.
+    ///
+    /// # Errors
+    /// The line is malformed.
     fn line(
         &mut self,
         line: &[u8],
@@ -97,8 +102,8 @@ impl Reader {
         Self::start(input, name, path, options)
     }
 
-    /// Reads a trace from any stream; `name` is its name in messages and for recognising the
-    /// format.
+    /// Reads a trace from any stream of bytes; `name` stands for it in messages, and helps to
+    /// recognise the format.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -111,6 +116,12 @@ impl Reader {
         Self::start(input, name.to_owned(), Path::new(name), options)
     }
 
+    /// Makes the reader of an open trace: reads the first block, takes the format from the options
+    /// or recognises it, and guesses the meaning of object numbers if the options do not say.
+    /// `path` is used for its name only.
+    ///
+    /// # Errors
+    /// The trace can't be read, is empty, or has no known format.
     fn start(
         mut input: Input,
         name: String,
@@ -167,6 +178,8 @@ impl Reader {
             Format::Strace => Decoder::Strace(Box::new(Strace::new())),
         };
         let mut tables = Tables::default();
+        // Cache traces have no files or processes: all objects lie in one file, asked for by one
+        // process.
         if matches!(format, Format::OracleGeneral | Format::Csv) {
             tables.file(b"objects");
             tables.process(b"client");
@@ -240,8 +253,9 @@ impl Reader {
         self.next_batch_of(out, |record| *record)
     }
 
-    /// As [`next_batch`](Self::next_batch), with the value that `keep` returns for each record.
-    /// Where the format allows it, fields that `keep` does not use are not computed.
+    /// Replaces the contents of `out` by the values that `keep` returns for the next records: some
+    /// thousands, fewer only at the end. Returns false at the end of the trace. Where the format
+    /// allows it, fields that `keep` does not use are not computed.
     ///
     /// # Errors
     /// As [`next_batch`](Self::next_batch).
@@ -270,7 +284,11 @@ impl Reader {
         Ok(!out.is_empty())
     }
 
-    /// Checks that the trace has no more than [`MOST_NAMES`] files and processes.
+    /// Checks that the trace so far has no more than [`MOST_NAMES`] files and processes, because
+    /// users of records put these numbers into few bits.
+    ///
+    /// # Errors
+    /// It has more.
     fn countable(&self) -> Result<(), TraceError> {
         let (files, processes) = (self.tables.files.len(), self.tables.processes.len());
         let (what, n) = if files > MOST_NAMES {
@@ -289,6 +307,11 @@ impl Reader {
         })
     }
 
+    /// Decodes binary records from the block in memory, and reads on first if it has less than one
+    /// record. The value that `keep` returns for each is appended to `out`.
+    ///
+    /// # Errors
+    /// A record is malformed or cut, and the reader is not lenient.
     fn decode_binary<T>(
         &mut self,
         out: &mut Vec<T>,
@@ -322,7 +345,12 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads lines until `most` records are in `out`, or a few more where a line gives several.
+    /// Reads lines until `most` records are in `out`, or a few more where a line gives several, or
+    /// the block in memory has no whole line left; only then more is read. Counts the lines in
+    /// `passed`.
+    ///
+    /// # Errors
+    /// A line is malformed, cut or longer than a block, and the reader is not lenient.
     fn decode_text(&mut self, out: &mut Vec<Record>, most: usize) -> Result<(), TraceError> {
         let mut used = 0;
         let mut broken = None;
@@ -378,13 +406,21 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads on until `bytes` bytes are present. Returns true if bytes were added.
+    /// Reads on until `bytes` bytes are in memory. Returns true if bytes were added, false at the
+    /// end of the trace.
+    ///
+    /// # Errors
+    /// As of `filled`.
     fn more(&mut self, bytes: usize) -> Result<bool, TraceError> {
         let filled = self.input.fill_to(bytes);
         self.filled(filled)
     }
 
-    /// Converts the result of reading on.
+    /// Passes on the result of reading on (true: bytes were added), but turns an error of the
+    /// decompressor into a malformed record: the rest of a damaged stream counts as one.
+    ///
+    /// # Errors
+    /// The file can't be read, or the stream is damaged and the reader is not lenient.
     fn filled(&mut self, filled: io::Result<bool>) -> Result<bool, TraceError> {
         match filled {
             Ok(more) => Ok(more),
@@ -411,7 +447,8 @@ impl Reader {
         }
     }
 
-    /// Handles a malformed record: counts it if lenient, else returns the error.
+    /// Handles a malformed record: counts it as skipped if the reader is lenient, else returns the
+    /// error with file and number of the record.
     fn fault(&mut self, fault: Fault) -> Result<(), TraceError> {
         self.passed += 1;
         let error = TraceError {
@@ -430,6 +467,7 @@ impl Reader {
     }
 }
 
+/// Makes the error about a trace that the system can't read; `name` is the trace's name.
 fn unreadable(name: &str, e: &io::Error) -> TraceError {
     TraceError {
         file: name.to_owned(),

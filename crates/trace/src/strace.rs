@@ -86,7 +86,8 @@ pub(crate) struct Strace {
     known: Vec<Known>,
 }
 
-/// Normalises a path: removes `.`, `..` and doubled slashes.
+/// Normalises a path: joins it to the directory `cwd` if it is relative, and removes `.`, `..` and
+/// doubled slashes. The result is relative if neither is absolute.
 fn normal(cwd: &[u8], path: &[u8]) -> Vec<u8> {
     let absolute = path.starts_with(b"/") || cwd.starts_with(b"/");
     let mut parts: Vec<&[u8]> = Vec::new();
@@ -105,6 +106,7 @@ fn normal(cwd: &[u8], path: &[u8]) -> Vec<u8> {
 }
 
 impl Strace {
+    /// Makes a decoder that knows no process, descriptor or file yet.
     pub fn new() -> Self {
         Self {
             first: None,
@@ -120,6 +122,12 @@ impl Strace {
         }
     }
 
+    /// Decodes a line of strace: a call, the beginning or the end of one, a signal or an exit. Adds
+    /// the records of a call that is complete to `out`, and counts input without a meaning in
+    /// `tables`.
+    ///
+    /// # Errors
+    /// The line is no call, or is broken, or the processes have too many open files.
     pub fn line(
         &mut self,
         line: &[u8],
@@ -134,6 +142,7 @@ impl Strace {
         let (pid, time, rest) = head(line).ok_or_else(bad)?;
         let kind = kind(rest).ok_or_else(bad)?;
         let first = *self.first.get_or_insert(time);
+        // Nanoseconds since the trace's first line.
         let at = time.saturating_sub(first);
         if self.open > MOST_OPEN {
             return Err(Fault::new(
@@ -180,7 +189,9 @@ impl Strace {
         }
     }
 
-    /// Adds a process that occurs for the first time.
+    /// Adds the process `pid`, which occurs for the first time: as a child of the process whose
+    /// call of clone or fork is unfinished, with its descriptors, or with none if there is no such
+    /// call.
     fn add_first_seen(&mut self, pid: u64, tables: &mut Tables) {
         // A child's first line often comes before its parent's clone returns: the latest such call
         // made it.
@@ -195,7 +206,8 @@ impl Strace {
         }
     }
 
-    /// Ends a process's unfinished call, if it has one; returns its start time and text.
+    /// Ends the unfinished call of the process `pid`. Returns the call's start, in nanoseconds
+    /// since the first line, and its text so far; `None` if it has none.
     fn take_unfinished(&mut self, pid: u64) -> Option<(u64, Vec<u8>)> {
         let (began, text, forks) = self.processes.get_mut(&pid)?.unfinished.take()?;
         if forks {
@@ -204,6 +216,8 @@ impl Strace {
         Some((began, text))
     }
 
+    /// Adds a process with the table of descriptors `table` and the current directory `cwd`, and
+    /// gives it a number for records.
     fn add(&mut self, pid: u64, table: u32, cwd: Vec<u8>, tables: &mut Tables) {
         let number = tables.new_process(&pid.to_string());
         self.processes.insert(
@@ -217,6 +231,8 @@ impl Strace {
         );
     }
 
+    /// Makes a table of descriptors for one process, with `slots` (open files by descriptor), and
+    /// returns its number. Each slot is one more reference to its open file.
     fn new_table(&mut self, slots: BTreeMap<i64, Slot>) -> u32 {
         self.open += slots.len();
         for slot in slots.values() {
@@ -235,6 +251,8 @@ impl Strace {
         }
     }
 
+    /// Adds the process `pid` as a child of `parent`. `share`: both use one table of descriptors
+    /// (CLONE_FILES), else the child gets a copy.
     fn child(&mut self, parent: u64, pid: u64, share: bool, tables: &mut Tables) {
         let Some(p) = self.processes.get(&parent) else {
             return;
@@ -249,6 +267,8 @@ impl Strace {
         self.add(pid, table, cwd, tables);
     }
 
+    /// Removes the process `pid`. If it was the last user of its table of descriptors, all of them
+    /// are closed at the time `at` (nanoseconds since the first line).
     fn exit(&mut self, pid: u64, at: u64, out: &mut Vec<Record>) {
         self.take_unfinished(pid);
         let Some(process) = self.processes.remove(&pid) else {
@@ -266,6 +286,8 @@ impl Strace {
         }
     }
 
+    /// Removes a descriptor's reference to its open file description. If it was the last one, adds
+    /// a record of the file's close to `out`.
     fn drop_slot(
         &mut self,
         slot: Slot,
@@ -292,8 +314,9 @@ impl Strace {
         });
     }
 
-    /// Returns the path of an argument, relative to a directory descriptor's or the process's own
-    /// directory.
+    /// Returns the path of an argument in normal form, relative to the directory descriptor in the
+    /// argument `dir`, or to the process's own directory. `None`: the argument is no path or is
+    /// cut, or the directory is not known.
     fn path(&self, pid: u64, arg: &[u8], dir: Option<&[u8]>) -> Option<Vec<u8>> {
         let path = unquote(arg)?;
         if path.is_empty() {
@@ -311,6 +334,8 @@ impl Strace {
         }
     }
 
+    /// Returns the number of the file that `path` names now; a path seen for the first time gets a
+    /// new file with one link.
     fn file(&mut self, path: Vec<u8>, tables: &mut Tables) -> u32 {
         if let Some(id) = self.names.get(&path) {
             return id;
@@ -322,6 +347,8 @@ impl Strace {
         id
     }
 
+    /// Makes the descriptor `fd` of a process refer to the open file of `slot`. A descriptor of
+    /// that number that is open already is closed.
     fn open_slot(&mut self, pid: u64, fd: i64, slot: Slot, at: u64, out: &mut Vec<Record>) {
         let (table, number) = {
             let p = &self.processes[&pid];
@@ -334,11 +361,19 @@ impl Strace {
         }
     }
 
+    /// Returns the open file that a descriptor of a process refers to; `None` if the descriptor is
+    /// not known.
     fn slot(&self, pid: u64, fd: Option<i64>) -> Option<Slot> {
         let table = self.processes[&pid].table as usize;
         self.tables[table].slots.get(&fd?).copied()
     }
 
+    /// Decodes a complete call of the process `pid`, which began at `at` (nanoseconds since the
+    /// first line): `rest` is its text after `name` and the parenthesis. Calls without a meaning
+    /// here, failed calls and mmap are counted or passed over; the others take effect by `done`.
+    ///
+    /// # Errors
+    /// The arguments or the result are broken or cut.
     fn call(
         &mut self,
         pid: u64,
@@ -382,6 +417,8 @@ impl Strace {
         self.done(class, shares(rest), &mut done)
     }
 
+    /// Closes the descriptor `fd` of a process, if it is known, as a side effect of another call:
+    /// without a latency.
     fn close(&mut self, pid: u64, fd: i64, at: u64, out: &mut Vec<Record>) {
         let (table, number) = {
             let p = &self.processes[&pid];
@@ -392,6 +429,8 @@ impl Strace {
         }
     }
 
+    /// Applies a successful exec: the process gets a table of descriptors of its own if it shared
+    /// one, and descriptors with close-on-exec are closed.
     fn exec(&mut self, pid: u64, at: u64, out: &mut Vec<Record>) {
         let (table, number) = {
             let p = &self.processes[&pid];
@@ -418,7 +457,7 @@ impl Strace {
         }
     }
 
-    /// Counts the calls still unfinished at the end.
+    /// Counts the calls that are still unfinished at the end of the trace as ignored.
     pub fn end(&mut self, tables: &mut Tables) {
         self.forking.clear();
         for process in self.processes.values_mut() {

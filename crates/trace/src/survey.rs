@@ -72,7 +72,9 @@ impl Survey {
         Self::read(Reader::open(path, options)?)
     }
 
-    /// As [`Self::of`], from an open trace of which nothing was read.
+    /// Reads a whole trace once, from an open reader of which nothing was read, and collects the
+    /// facts that a replay needs: files and whether they existed, processes, counts of operations
+    /// and bytes, and the time span.
     ///
     /// # Errors
     /// The trace can't be read, or has no record.
@@ -144,6 +146,9 @@ impl Survey {
         Ok(survey)
     }
 
+    /// Adds a record to the facts: its process, its bytes, and how far and in which state its file
+    /// is. A file existed before the trace if it is opened, cut or removed before anything else, or
+    /// read past the size that the trace gave it.
     #[inline]
     fn note(&mut self, r: &Record) {
         let file = r.file as usize;
@@ -162,6 +167,7 @@ impl Survey {
         p.records += 1;
         self.records += 1;
         self.span_ns = self.span_ns.max(r.time_ns);
+        // Devices and caches exist before their trace.
         let block = self.format.is_block();
         let f = &mut self.files[file];
         let end = r.end();

@@ -19,7 +19,8 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Returns the number of the file with this name.
+    /// Returns the number of the file with this name; a new name gets the next number. The last
+    /// file is tried first, because successive records often have the same.
     #[inline]
     pub fn file(&mut self, name: &[u8]) -> u32 {
         if let Some(id) = self.last_file
@@ -32,7 +33,8 @@ impl Tables {
         id
     }
 
-    /// Returns the number of the process with this name.
+    /// Returns the number of the process with this name; a new name gets the next number. The last
+    /// process is tried first.
     #[inline]
     pub fn process(&mut self, name: &[u8]) -> u32 {
         if let Some(id) = self.last_process
@@ -57,7 +59,7 @@ impl Tables {
         self.processes.len() as u32 - 1
     }
 
-    /// Counts input without a meaning here.
+    /// Counts input of the kind `what`, which was read but has no meaning here.
     pub fn ignore(&mut self, what: &str) {
         match self.ignored.get_mut(what) {
             Some(n) => *n += 1,
@@ -66,6 +68,8 @@ impl Tables {
     }
 }
 
+/// Returns the number of `name` in `ids`; a new name is added to `names` and `ids` with the next
+/// number.
 fn number(ids: &mut HashMap<Box<[u8]>, u32>, names: &mut Vec<String>, name: &[u8]) -> u32 {
     if let Some(id) = ids.get(name) {
         return *id;

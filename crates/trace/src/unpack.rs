@@ -25,7 +25,8 @@ mod in_c {
     use super::WINDOW_LOG;
     use std::io::{self, Read};
 
-    /// Decompresses a stream.
+    /// Returns a stream of the bytes that a zstd stream holds, unpacked by zstd itself. A window
+    /// above 128 MiB is refused.
     ///
     /// # Errors
     /// The decoder can't be made.
@@ -54,7 +55,8 @@ mod rust {
     use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
     use std::io::{self, BufRead, BufReader, Read};
 
-    /// Decompresses a stream, like the function for zstd.
+    /// Returns a stream of the bytes that a zstd stream holds, unpacked by the decoder in Rust,
+    /// like the function for zstd.
     #[expect(clippy::unnecessary_wraps, reason = "zstd's can fail")]
     pub(crate) fn unpack(packed: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
         let mut decoder = FrameDecoder::new();
@@ -71,7 +73,11 @@ mod rust {
     }
 
     impl Frames {
-        /// Starts the next frame; returns false at the end of the stream.
+        /// Starts the next frame of the compressed stream, past skippable ones; returns false at
+        /// the end of the stream.
+        ///
+        /// # Errors
+        /// The stream can't be read, is cut or damaged, or needs a window that is too large.
         fn begin(&mut self) -> io::Result<bool> {
             while !self.packed.fill_buf()?.is_empty() {
                 match self.decoder.reset(&mut self.packed) {
@@ -99,6 +105,8 @@ mod rust {
     }
 
     impl Read for Frames {
+        /// Reads unpacked bytes into `to` and returns their number, 0 at the end: decodes blocks,
+        /// and goes on with the next frame, until there are some.
         fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
             while self.decoder.can_collect() == 0 {
                 if self.decoder.is_finished() {

@@ -6,9 +6,9 @@ use std::io::{self, Write};
 /// Bytes of a request's page.
 const PAGE: u32 = 4096;
 
-/// Writes a plan in libCacheSim's oracleGeneral format, with pages of 4 KiB. The format has no
-/// writes. Needs 4 bytes of memory per request and reachable object: each record holds the number
-/// of its object's next request.
+/// Writes the requests of a plan in libCacheSim's oracleGeneral format, with pages of 4 KiB. The
+/// format has no writes. Needs 4 bytes of memory per request and reachable object: each record
+/// holds the number of its object's next request.
 ///
 /// # Errors
 /// `out` fails.
@@ -16,6 +16,7 @@ pub fn oracle_general(plan: &Plan, out: &mut impl Write) -> io::Result<()> {
     const NEVER: u32 = u32::MAX;
     let objects: Vec<u32> = Generator::new(plan).map(|r| r.object).collect();
     let reach = objects.iter().max().map_or(0, |m| *m as usize + 1);
+    // From the last request backwards: the next request of each object, then of each request.
     let mut next_of = vec![NEVER; reach];
     let mut next = vec![NEVER; objects.len()];
     for (i, object) in objects.iter().enumerate().rev() {

@@ -10,10 +10,10 @@ use std::thread::Builder;
 const AHEAD: usize = 4;
 
 impl Reader {
-    /// Calls `take` with the values that `keep` returns for the records, batch by batch, in order.
-    /// With more than one thread the trace is read, decompressed and parsed in other threads than
-    /// the caller's, in which `take` is called; the lines of a CSV are parsed in all of them. The
-    /// arguments of `take` are the same for any number of threads.
+    /// Calls `take` with the values that `keep` returns for the records, batch by batch, in order,
+    /// until the trace ends. With more than one thread the trace is read, decompressed and parsed
+    /// in other threads than the caller's, in which `take` is called; the lines of a CSV are parsed
+    /// in all of them. The arguments of `take` are the same for any number of threads.
     ///
     /// # Errors
     /// A record is malformed and the reader is not lenient, or `take` returns an error.
@@ -24,6 +24,7 @@ impl Reader {
         take: &mut dyn FnMut(&[T]) -> Result<(), TraceError>,
     ) -> Result<(), TraceError> {
         if threads > 1 {
+            // Full batches come from the reading thread, used ones go back to it for their memory.
             let (filled, batches) = sync_channel(AHEAD);
             let (used, empty) = channel();
             let (reader, keep) = (&mut *self, &keep);
@@ -46,6 +47,7 @@ impl Reader {
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             });
+            // `None`: no thread could be started, and the caller's reads.
             if let Some(read) = read {
                 return read;
             }
@@ -70,7 +72,9 @@ impl Reader {
     }
 }
 
-/// Fills batches, used ones first, until the trace ends or the receiver is gone.
+/// Reads the trace in its own thread: fills batches, used ones from `empty` first, and sends them
+/// through `filled` until the trace ends or the receiver is gone. The lines of a CSV are parsed on
+/// `threads` threads.
 fn read_ahead<T>(
     reader: &mut Reader,
     threads: usize,
@@ -79,6 +83,7 @@ fn read_ahead<T>(
     empty: &Receiver<Vec<T>>,
 ) -> Result<(), TraceError> {
     if matches!(reader.decoder, Decoder::Csv(_)) {
+        // Sends a batch and returns an empty one; `None`: the receiver is gone.
         let send = |batch| {
             filled
                 .send(batch)

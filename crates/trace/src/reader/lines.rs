@@ -26,10 +26,11 @@ struct Parsed {
 const BLOCKS: usize = 2;
 
 impl Reader {
-    /// Reads all whole lines of a CSV, on `threads` threads besides two that are mostly blocked.
-    /// `send` takes each full batch, and returns an empty one, or `None` if no more are wanted.
-    /// Returns true if the rest is still wanted: the last records, and a file's end without a
-    /// newline.
+    /// Reads all whole lines of a CSV with three kinds of threads: one reads blocks of lines,
+    /// `threads` ones parse them, the caller's makes records in order and gives what `keep` returns
+    /// to batches. `send` takes each full batch, and returns an empty one, or `None` if no more are
+    /// wanted. Returns true if the rest is still wanted: the last records, and a file's end without
+    /// a newline.
     ///
     /// # Errors
     /// A record is malformed, and the reader is not lenient.
@@ -96,7 +97,13 @@ impl Reader {
         }
     }
 
-    /// Makes records of blocks, in order.
+    /// Makes records of parsed blocks in the order of the blocks' numbers, whatever the order in
+    /// which they arrive, and fills `batch` with what `keep` returns for them. `send` takes a full
+    /// batch and returns an empty one; `used` takes the blocks' buffers back. Returns false if no
+    /// more batches are wanted.
+    ///
+    /// # Errors
+    /// A line is malformed, and the reader is not lenient.
     fn in_order<T>(
         &mut self,
         parsed: &Receiver<(u64, Parsed)>,
@@ -105,6 +112,7 @@ impl Reader {
         mut batch: Vec<T>,
         send: &mut impl FnMut(Vec<T>) -> Option<Vec<T>>,
     ) -> Result<bool, TraceError> {
+        // Blocks that arrived before an earlier one, and the number of the block that is due.
         let mut early: BTreeMap<u64, Parsed> = BTreeMap::new();
         let mut next = 0;
         batch.clear();
@@ -146,13 +154,15 @@ impl Reader {
     }
 }
 
-/// Locks a mutex, also if a thread panicked with it.
+/// Locks a mutex, also if a thread panicked while it held the lock: the panic is passed on
+/// elsewhere.
 fn owned<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads blocks of whole lines until there are no more, or the receivers are gone. Returns the
-/// error if reading fails.
+/// Cuts the input into blocks of whole lines, numbers them from 0, and sends them to the parsing
+/// threads through `blocks`, in buffers from `empty`. Ends when no whole line is left or the
+/// receivers are gone. Returns the error if reading fails.
 fn feed(
     input: &mut Input,
     empty: &Receiver<Vec<u8>>,
@@ -181,7 +191,8 @@ fn feed(
     None
 }
 
-/// Parses blocks until there are no more, or the receiver is gone.
+/// Runs a parsing thread: takes numbered blocks of lines, parses each line by itself and sends the
+/// results, until there are no more blocks or the receiver is gone.
 fn parse(
     parser: &ObjectCsv,
     blocks: &Mutex<Receiver<(u64, Vec<u8>)>>,
@@ -190,6 +201,8 @@ fn parse(
     loop {
         let block = owned(blocks).recv();
         let Ok((number, block)) = block else { return };
+        // The parsed lines, the number of lines so far (blank ones too), and the next line's first
+        // byte.
         let (mut lines, mut count, mut from) = (Vec::with_capacity(block.len() / 24), 0, 0);
         for end in memchr::memchr_iter(b'\n', &block) {
             let line = &block[from..end];

@@ -10,7 +10,7 @@ use crate::tables::Tables;
 const NO_FILE: &str = "reads and writes of descriptors that are not known files";
 const NO_PATH: &str = "paths relative to an unknown directory, or cut";
 
-/// Returns the error about a malformed call.
+/// Returns the error about a call of `name` whose arguments or result are broken or cut.
 pub(super) fn broken(name: &[u8]) -> Fault {
     let name = String::from_utf8_lossy(name);
     Fault::new(
@@ -38,6 +38,8 @@ impl Done<'_> {
         broken(self.name)
     }
 
+    /// Adds a record of this call: the operation on a file's number, with offset and length in
+    /// bytes.
     fn push(&mut self, op: Op, file: u32, offset: u64, len: u32) {
         self.out.push(Record {
             time_ns: self.at,
@@ -50,15 +52,22 @@ impl Done<'_> {
         });
     }
 
-    /// Returns the number of bytes that a transfer moved, from its result.
+    /// Returns the number of bytes that a read, write or copy moved, which is the call's result.
+    ///
+    /// # Errors
+    /// The result is negative.
     fn moved(&self) -> Result<u64, Fault> {
         u64::try_from(self.result).map_err(|_| self.bad())
     }
 }
 
 impl Strace {
-    /// Applies a successful call. `share`: a process that it makes shares the descriptors of its
+    /// Applies the effect of a successful call, which `class` names, on descriptors, files and
+    /// names, and adds its records. `share`: a process that it makes shares the descriptors of its
     /// parent.
+    ///
+    /// # Errors
+    /// The arguments are broken, or a range lies past 16 TiB.
     pub(super) fn done(
         &mut self,
         class: Class,
@@ -100,6 +109,7 @@ impl Strace {
                 let path = file.and_then(|file| Some(self.names.of(file)?.to_vec()));
                 self.change_directory(c.pid, path);
             }
+            // fstat as `newfstatat(fd, "", …)` tells the file's size.
             Class::Stat => {
                 if let (Some(file), b"\"\"") = (self.file_of(c, 0), c.call.args[1])
                     && let Some(size) = stat_size(c.call.args[2])
@@ -112,18 +122,21 @@ impl Strace {
         Ok(())
     }
 
-    /// Returns the slot of the descriptor in an argument.
+    /// Returns the open file of the descriptor in the argument of index `arg`; `None` if it is not
+    /// known.
     fn slot_of(&self, c: &Done<'_>, arg: usize) -> Option<Slot> {
         self.slot(c.pid, c.call.fd(arg))
     }
 
-    /// Returns the file of the descriptor in an argument.
+    /// Returns the number of the file of the descriptor in the argument of index `arg`; `None` if
+    /// it is not known.
     fn file_of(&self, c: &Done<'_>, arg: usize) -> Option<u32> {
         let slot = self.slot_of(c, arg)?;
         Some(self.descriptions[slot.description as usize].file)
     }
 
-    /// Returns the path in an argument, relative to a directory descriptor if `dir`.
+    /// Returns the path in the first argument, or, if `dir`, in the second one, relative to the
+    /// directory descriptor in the first. `None`: the path is cut, or its directory not known.
     fn path_of(&self, c: &Done<'_>, dir: bool) -> Option<Vec<u8>> {
         let args = &c.call.args;
         match dir {
@@ -132,6 +145,9 @@ impl Strace {
         }
     }
 
+    /// Returns the old and the new path of a rename or link. `dirs`: each path follows the
+    /// descriptor of a directory that it is relative to. `None`: the path is cut, or its directory
+    /// not known.
     fn two_paths(&self, c: &Done<'_>, dirs: bool) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
         let args = &c.call.args;
         match dirs {
@@ -146,12 +162,21 @@ impl Strace {
         }
     }
 
+    /// Sets the current directory of a process; `None`: the new one is not known, and the old one
+    /// stays.
     fn change_directory(&mut self, pid: u64, path: Option<Vec<u8>>) {
         if let (Some(path), Some(process)) = (path, self.processes.get_mut(&pid)) {
             process.cwd = path;
         }
     }
 
+    /// Applies an open call: a new open file description under the descriptor that the call
+    /// returned, and a record of the opening. `dir`: the path follows a directory descriptor
+    /// (openat). `flags`: the call has flags; creat(2) has none, and creates or empties. Files of
+    /// /dev, /proc and /sys, directories and paths not known are counted only.
+    ///
+    /// # Errors
+    /// The flags are missing.
     fn open(&mut self, c: &mut Done<'_>, dir: bool, flags: bool) -> Result<(), Fault> {
         let flag_arg = if dir { 2 } else { 1 };
         if flags && c.call.args[flag_arg].is_empty() {
@@ -174,6 +199,7 @@ impl Strace {
         }
         let file = self.file(path, c.tables);
         let create = !flags || has(c, "O_CREAT");
+        // The file is empty afterwards: cut, or new.
         let empty = !flags || has(c, "O_TRUNC") || has(c, "O_CREAT") && has(c, "O_EXCL");
         if empty {
             self.known[file as usize].size = 0;
@@ -196,7 +222,8 @@ impl Strace {
         Ok(())
     }
 
-    /// Makes a new open file description.
+    /// Makes a new open file description of a file, at position 0 and without a descriptor yet;
+    /// returns its number. `append`: writes go to the file's end (O_APPEND).
     fn describe(&mut self, file: u32, append: bool) -> u32 {
         let description = Description {
             file,
@@ -216,12 +243,18 @@ impl Strace {
         }
     }
 
+    /// Applies close(2).
+    ///
+    /// # Errors
+    /// The argument is no descriptor.
     fn close_one(&mut self, c: &mut Done<'_>) -> Result<(), Fault> {
         let fd = c.call.fd(0).ok_or_else(|| c.bad())?;
         self.close_slot(c, fd);
         Ok(())
     }
 
+    /// Closes the descriptor `fd` of the calling process, if it is known, with the latency of the
+    /// call.
     fn close_slot(&mut self, c: &mut Done<'_>, fd: i64) {
         let table = self.processes[&c.pid].table as usize;
         if let Some(old) = self.tables[table].slots.remove(&fd) {
@@ -229,6 +262,11 @@ impl Strace {
         }
     }
 
+    /// Applies close_range(2): closes all known descriptors from the first argument to the second.
+    /// With CLOSE_RANGE_CLOEXEC nothing is closed.
+    ///
+    /// # Errors
+    /// The first argument is no number.
     fn close_range(&mut self, c: &mut Done<'_>) -> Result<(), Fault> {
         let from = c.call.number(0).ok_or_else(|| c.bad())?;
         let from = i64::try_from(from).unwrap_or(i64::MAX);
@@ -245,6 +283,12 @@ impl Strace {
         Ok(())
     }
 
+    /// Applies a read or write call of a descriptor. `offset_arg` is the index of the argument with
+    /// the offset, if the call has one (pread, pwrite); without it the file position counts.
+    /// Descriptors that are not known are counted only.
+    ///
+    /// # Errors
+    /// The offset or the result is broken, or the range lies past 16 TiB.
     fn read_or_write(
         &mut self,
         c: &mut Done<'_>,
@@ -267,6 +311,11 @@ impl Strace {
         self.transfer(c, slot, op, explicit, len)
     }
 
+    /// Adds a record of a read or write of `len` bytes at the offset `explicit`, or at the file
+    /// position if `None`, which then moves on. The known size of the file grows with it.
+    ///
+    /// # Errors
+    /// The request is too long, or lies past 16 TiB.
     fn transfer(
         &mut self,
         c: &mut Done<'_>,
@@ -302,9 +351,16 @@ impl Strace {
         Ok(())
     }
 
+    /// Applies sendfile(2) or copy_file_range(2) as a read of one descriptor and a write of the
+    /// other. `to_first`: the first argument is the descriptor written to (sendfile). Copies at
+    /// given offsets are counted only.
+    ///
+    /// # Errors
+    /// The result is broken, or the range lies past 16 TiB.
     fn copy(&mut self, c: &mut Done<'_>, to_first: bool) -> Result<(), Fault> {
         // sendfile(out, in, offset, count); copy_file_range(in, offset, out, offset, …).
         let (from, to) = if to_first { (1, 0) } else { (0, 2) };
+        // The arguments that hold offsets.
         let offsets = if to_first { [2, 2] } else { [1, 3] };
         if offsets.iter().any(|a| c.call.args[*a] != b"NULL") {
             c.tables.ignore("copies between files at given offsets");
@@ -320,6 +376,8 @@ impl Strace {
         Ok(())
     }
 
+    /// Applies lseek(2): its result is the new file position. A seek from the file's end also tells
+    /// the file's size.
     fn seek(&mut self, c: &Done<'_>) {
         let Some(slot) = self.slot_of(c, 0) else {
             return;
@@ -334,6 +392,12 @@ impl Strace {
         }
     }
 
+    /// Applies truncate(2) or ftruncate(2): the file gets the length in the second argument.
+    /// `path`: the first argument is a path, else a descriptor. A file that is not known is passed
+    /// over.
+    ///
+    /// # Errors
+    /// The length is broken or above 16 TiB.
     fn truncate(&mut self, c: &mut Done<'_>, path: bool) -> Result<(), Fault> {
         let len = c.call.number(1).ok_or_else(|| c.bad())?;
         if len > MAX_FILE {
@@ -356,6 +420,8 @@ impl Strace {
         Ok(())
     }
 
+    /// Applies unlink(2) or unlinkat(2) (`dir`: a directory descriptor comes before the path). The
+    /// removal of a directory has no effect here.
     fn unlink(&mut self, c: &mut Done<'_>, dir: bool) {
         if dir && c.call.has(2, "AT_REMOVEDIR") {
             return;
@@ -367,6 +433,7 @@ impl Strace {
         }
     }
 
+    /// Removes the name `path`. If it was the file's last one, adds a record of the file's removal.
     fn remove_name(&mut self, c: &mut Done<'_>, path: &[u8]) {
         let Some(file) = self.names.remove(path) else {
             return;
@@ -378,6 +445,9 @@ impl Strace {
         }
     }
 
+    /// Applies rename(2) and its kin: the file, and all files below a renamed directory, get the
+    /// new name; a file that had it loses it. RENAME_EXCHANGE swaps two names. `dirs`: each path
+    /// follows a directory descriptor.
     fn rename(&mut self, c: &mut Done<'_>, dirs: bool) {
         let (Some(from), Some(to)) = self.two_paths(c, dirs) else {
             c.tables.ignore(NO_PATH);
@@ -409,6 +479,8 @@ impl Strace {
         }
     }
 
+    /// Applies link(2) or linkat(2): the file gets one more name. `dirs`: each path follows a
+    /// directory descriptor.
     fn link(&mut self, c: &mut Done<'_>, dirs: bool) {
         if let (Some(from), Some(to)) = self.two_paths(c, dirs) {
             let file = self.file(from, c.tables);
@@ -418,6 +490,9 @@ impl Strace {
         }
     }
 
+    /// Applies dup(2), dup2 or dup3: the call's result becomes another descriptor of the same open
+    /// file. `new`: the call names the new descriptor. `cloexec`: its third argument may hold
+    /// O_CLOEXEC.
     fn dup(&mut self, c: &mut Done<'_>, new: bool, cloexec: bool) {
         if new && c.call.fd(0) == Some(c.result) {
             return;
@@ -428,7 +503,8 @@ impl Strace {
         }
     }
 
-    /// Makes the call's result a duplicate of another descriptor.
+    /// Makes the call's result another descriptor of the open file of `slot`, with its own
+    /// close-on-exec flag.
     fn duplicate(&mut self, c: &mut Done<'_>, slot: Slot, close_on_exec: bool) {
         let slot = Slot {
             close_on_exec,
@@ -437,6 +513,10 @@ impl Strace {
         self.open_slot(c.pid, c.result, slot, c.at, c.out);
     }
 
+    /// Applies fcntl(2) as far as it concerns descriptors: F_DUPFD, and F_SETFD for close-on-exec.
+    ///
+    /// # Errors
+    /// The first argument is no descriptor.
     fn fcntl(&mut self, c: &mut Done<'_>) -> Result<(), Fault> {
         if c.call.has(1, "F_DUPFD") {
             if let Some(slot) = self.slot_of(c, 0) {

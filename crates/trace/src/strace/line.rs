@@ -16,7 +16,8 @@ pub(super) enum Line<'a> {
     Signal,
 }
 
-/// Splits a line into the process, the time in nanoseconds and the rest.
+/// Splits a line of strace. Returns the pid (0 if the line has none), the time in nanoseconds, and
+/// the text after both; `None` if the line does not begin so, with seconds since 1970 as of `-ttt`.
 pub(super) fn head(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     let mut rest = line.trim_ascii_start();
     let mut pid = 0;
@@ -38,11 +39,15 @@ pub(super) fn head(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     Some((pid, parse_seconds(word)?, behind.trim_ascii_start()))
 }
 
+/// Splits a text at its first blank into the word before it and the rest, which begins with the
+/// blank; `None` if there is no blank.
 fn split_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(b' ', text)?;
     Some((&text[..end], &text[end..]))
 }
 
+/// Splits a call's text into its name and the text behind the opening parenthesis; `None` if it is
+/// no call.
 pub(super) fn call_name(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = rest
         .iter()
@@ -50,6 +55,8 @@ pub(super) fn call_name(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     (end > 0 && rest[end] == b'(').then(|| (&rest[..end], &rest[end + 1..]))
 }
 
+/// Recognises the kind of a line by its text after pid and time: a signal, an exit, a whole call,
+/// or the first or last part of one; `None` if it is none of them.
 pub(super) fn kind(rest: &[u8]) -> Option<Line<'_>> {
     const UNFINISHED: &[u8] = b"<unfinished ...>";
     if rest.starts_with(b"---") {
@@ -74,7 +81,7 @@ pub(super) fn kind(rest: &[u8]) -> Option<Line<'_>> {
     Some(Line::Call { name, rest })
 }
 
-/// Returns true if a line is one of strace with time stamps.
+/// Returns true if a line is one of strace with time stamps, by which the format is recognised.
 pub(crate) fn is_call(line: &[u8]) -> bool {
     head(line).is_some_and(|(_, _, rest)| kind(rest).is_some())
 }
@@ -88,9 +95,12 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Parses the text after the opening parenthesis.
+    /// Parses a call's text after the opening parenthesis: arguments, result and duration; `None`
+    /// if it is broken or cut. Commas inside of strings, comments, brackets and `<path>` after a
+    /// descriptor do not separate arguments.
     pub fn parse(rest: &'a [u8]) -> Option<Self> {
         let mut args: [&[u8]; MOST_ARGS] = [b""; MOST_ARGS];
+        // The argument's index, the depth of brackets, the argument's first byte, the current byte.
         let (mut n, mut depth, mut start, mut at) = (0, 0_u32, 0, 0);
         let end = loop {
             match *rest.get(at)? {
@@ -170,7 +180,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns the closing quote of the string that begins at `at`.
+/// Returns the index of the closing quote of the string that begins at `at`; `None` if the text
+/// ends before.
 fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += 1;
@@ -182,7 +193,8 @@ fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Returns a quoted path's bytes; `None`: the argument is no string, or was cut.
+/// Returns a quoted path's bytes with C escapes resolved; `None`: the argument is no string, or was
+/// cut.
 pub(super) fn unquote(arg: &[u8]) -> Option<Vec<u8>> {
     let body = arg.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     let mut out = Vec::with_capacity(body.len());
@@ -220,11 +232,14 @@ pub(super) fn unquote(arg: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Returns true if a clone's child shares the table of descriptors.
+/// Returns true if the text of a clone says that the child shares its parent's table of
+/// descriptors.
 pub(super) fn shares(text: &[u8]) -> bool {
     memchr::memmem::find(text, b"CLONE_FILES").is_some()
 }
 
+/// Returns the size in bytes that a printed `struct stat` of a regular file has; `None` if there is
+/// none.
 pub(super) fn stat_size(arg: &[u8]) -> Option<u64> {
     memchr::memmem::find(arg, b"S_IFREG")?;
     let at = memchr::memmem::find(arg, b"st_size=")? + b"st_size=".len();
@@ -280,6 +295,8 @@ pub(super) enum Class {
 }
 
 impl Class {
+    /// Returns the class of a system call by its name: how its arguments are to be read, or that it
+    /// is ignored.
     pub fn of(name: &[u8]) -> Self {
         let read = |offset_arg| Self::Transfer {
             op: Op::Read,

@@ -20,7 +20,8 @@ impl Names {
         Some(self.paths.get(&file)?.first()?)
     }
 
-    /// Makes a path name a file; returns the file that it named before.
+    /// Makes `path` a name of `file`. Returns the file that the path named before; `None` if there
+    /// was none.
     pub fn insert(&mut self, path: Vec<u8>, file: u32) -> Option<u32> {
         let old = self.remove(&path);
         self.paths.entry(file).or_default().insert(path.clone());
@@ -28,7 +29,7 @@ impl Names {
         old
     }
 
-    /// Removes a path; returns the file that it named.
+    /// Removes a path. Returns the file that it named; `None` if it named none.
     pub fn remove(&mut self, path: &[u8]) -> Option<u32> {
         let file = self.files.remove(path)?;
         if let Some(paths) = self.paths.get_mut(&file) {
@@ -40,7 +41,8 @@ impl Names {
         Some(file)
     }
 
-    /// Returns the paths that begin with a prefix, with their files.
+    /// Returns the paths that begin with `prefix`, as of a directory, with the numbers of their
+    /// files.
     pub fn below(&self, prefix: &[u8]) -> Vec<(Vec<u8>, u32)> {
         let from = self.files.range(prefix.to_vec()..);
         let below = from.take_while(|(path, _)| path.starts_with(prefix));
