@@ -6,12 +6,13 @@ pub const UNTOLD: &str = "unsupported";
 /// Bytes of a page; machines with other sizes can't be captured, recorded or simulated.
 const PAGE: f64 = 4096.0;
 
-/// Formats a figure, or returns [`UNTOLD`].
+/// Formats a figure with `show`; returns [`UNTOLD`] ("unsupported") if the world does not report
+/// the figure.
 fn told(value: Option<f64>, show: impl FnOnce(f64) -> String) -> String {
     value.map_or_else(|| UNTOLD.to_owned(), show)
 }
 
-/// Formats a small number with three digits.
+/// Formats a small number with three significant digits.
 fn digits(value: f64) -> String {
     match value {
         v if v >= 99.95 => format!("{v:.0}"),
@@ -20,7 +21,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// Formats a number of pages as a size in a suitable unit.
+/// Formats a number of pages of 4 KiB as a size in KiB, MiB, GiB or TiB.
 pub fn size(pages: f64) -> String {
     let bytes = pages * PAGE;
     let units = ["KiB", "MiB", "GiB", "TiB"];
@@ -46,7 +47,7 @@ pub fn flow(value: Option<f64>) -> String {
     told(value, |v| format!("{}/s", size(v)))
 }
 
-/// Formats a number with a comma after each three digits.
+/// Formats a number without decimals, with a comma before each group of three digits.
 pub fn grouped(value: f64) -> String {
     let whole = format!("{value:.0}");
     let mut out = String::new();
@@ -59,8 +60,8 @@ pub fn grouped(value: f64) -> String {
     out
 }
 
-/// Formats a rate per second; small numbers have a decimal, so that one in ten seconds is not shown
-/// as 0.
+/// Formats a rate per second, or [`UNTOLD`]. Small numbers have a decimal, so that one event in ten
+/// seconds is not shown as 0.
 pub fn rate(value: Option<f64>) -> String {
     told(value, |v| match v {
         v if v > 0.0 && v < 0.05 => "<0.1".to_owned(),
@@ -69,7 +70,7 @@ pub fn rate(value: Option<f64>) -> String {
     })
 }
 
-/// Formats a share from 0 to 1 in per cent.
+/// Formats a share from 0 to 1 in per cent, or [`UNTOLD`].
 pub fn share(value: Option<f64>) -> String {
     told(value, |v| match v * 100.0 {
         v if v > 0.0 && v < 0.05 => "<0.1 %".to_owned(),
@@ -77,7 +78,8 @@ pub fn share(value: Option<f64>) -> String {
     })
 }
 
-/// Formats the share of `part` in `whole`; `-` if the whole is 0.
+/// Formats the share of `part` in `whole` in per cent: `-` if the whole is 0, [`UNTOLD`] if one is
+/// not reported.
 pub fn of(part: Option<f64>, whole: Option<f64>) -> String {
     match (part, whole) {
         (Some(_), Some(0.0)) => "-".to_owned(),
@@ -91,7 +93,7 @@ pub fn megabytes(value: Option<f64>) -> String {
     told(value, |v| format!("{v:.1} MB/s"))
 }
 
-/// Formats a time in seconds in a suitable unit; `-` if nothing was timed.
+/// Formats a time in seconds as ns, µs, ms or s; `-` if nothing was timed.
 pub fn time(value: Option<f64>) -> String {
     value.map_or_else(
         || "-".to_owned(),

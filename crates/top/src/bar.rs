@@ -24,7 +24,9 @@ impl Bar<'_> {
         (value / self.scale * self.width as f64).round() as usize
     }
 
-    /// Returns the bar as text. A bar beyond the scale ends in an arrow.
+    /// Returns the bar as runs of text of one style: full blocks for the filled part, hatched ones
+    /// after it, dots for the rest, and the marks' letters over them. A bar beyond the scale ends
+    /// in an arrow.
     pub fn spans(&self) -> Vec<Span<'static>> {
         let (filled, both) = (
             self.column(self.filled),
@@ -52,8 +54,9 @@ impl Bar<'_> {
     }
 }
 
-/// Formats the last values as a line of blocks, from 0 to their maximum; a missing value is a gap.
-/// Returns the line and the maximum.
+/// Formats the last `width` values as a line of blocks, whose height goes from 0 to the values'
+/// maximum; a missing value is a gap. Returns the line and the maximum, which is `None` if all
+/// values are missing.
 pub fn history(values: &[Option<f64>], width: usize) -> (String, Option<f64>) {
     const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let own = &values[values.len().saturating_sub(width)..];

@@ -18,6 +18,7 @@ pub const NARROWEST: u16 = 80;
 pub struct Palette(pub bool);
 
 impl Palette {
+    /// Returns the style with that colour, or without any if colours are not in use.
     fn colour(self, colour: Color) -> Style {
         match self.0 {
             true => Style::new().fg(colour),
@@ -41,7 +42,8 @@ impl Palette {
     }
 }
 
-/// Makes a line with a title at the left and a text at the right.
+/// Makes a line of `width` columns with `left` in bold at its left end and `right` at its right
+/// end; the left text is cut if both do not fit.
 fn ends(left: &str, right: &str, width: usize) -> Line<'static> {
     let room = width.saturating_sub(right.chars().count() + 2);
     let left: String = match left.chars().count() > room {
@@ -60,7 +62,7 @@ fn ends(left: &str, right: &str, width: usize) -> Line<'static> {
     ])
 }
 
-/// Makes a panel's rule: its title, then a line to the edge.
+/// Makes the line above a panel: its title, then a rule to the window's edge.
 fn rule(title: &str, width: usize) -> Line<'static> {
     let rest = "─".repeat(width.saturating_sub(title.chars().count() + 4));
     Line::from(vec![
@@ -70,8 +72,9 @@ fn rule(title: &str, width: usize) -> Line<'static> {
     ])
 }
 
-/// Removes lines from the panels with the most to spare until all fit. The last line of a cut panel
-/// says how many are missing.
+/// Removes lines from the panels until all fit `room` lines, each time the last line of the panel
+/// with the most above its least number; when none has more, the last panel goes. A cut panel's
+/// title says how many lines are missing.
 fn fit(panels: &mut Vec<Panel>, room: usize) {
     let all = |panels: &[Panel]| panels.iter().map(|p| p.lines.len() + 1).sum::<usize>();
     let mut cut = vec![0; panels.len()];
@@ -98,7 +101,8 @@ fn fit(panels: &mut Vec<Panel>, room: usize) {
     }
 }
 
-/// Returns the lines of a frame of `width` columns and at most `height` lines.
+/// Returns the lines of a frame of `width` columns and at most `height` lines: a title with `state`
+/// at its right, then the help, the panels of the shown moment, or a sentence while there is none.
 fn lines(
     player: &Player,
     state: &str,
@@ -113,6 +117,7 @@ fn lines(
         out.extend(help::lines().into_iter().take(room));
     } else if let Some(moment) = player.moment() {
         let mut panels = panels::all(player, moment, palette, width);
+        // Lines left below the panels, which the histories may fill.
         let spare = |panels: &[Panel]| {
             let used = panels.iter().map(|p| p.lines.len() + 1).sum::<usize>();
             room.saturating_sub(used)
@@ -133,7 +138,7 @@ fn lines(
     out
 }
 
-/// Returns the line that lists the keys.
+/// Returns the last line of the screen, which lists the keys of a live source or of playback.
 fn keys(player: &Player) -> &'static str {
     match (player.follows(), player.has_cells()) {
         (true, _) => " q quit  space pause  ← → step back and on  ? help",
@@ -142,7 +147,8 @@ fn keys(player: &Player) -> &'static str {
     }
 }
 
-/// Draws a frame.
+/// Draws a frame into `buffer` at `area`: the lines of the player's moment, and the keys in the
+/// last row. It is drawn for at least 80 columns; a narrower window cuts it.
 pub fn frame(player: &Player, palette: Palette, area: Rect, buffer: &mut Buffer) {
     let (width, height) = (area.width.max(NARROWEST) as usize, area.height as usize);
     let lines = lines(player, &player.state(), palette, width, height);
@@ -167,7 +173,7 @@ pub fn frame(player: &Player, palette: Palette, area: Rect, buffer: &mut Buffer)
     }
 }
 
-/// Returns a frame as text of 80 columns with all lines, for scripts.
+/// Returns a frame as text of 80 columns with all lines and without colours, for scripts.
 pub fn text(player: &Player) -> String {
     let lines = lines(
         player,

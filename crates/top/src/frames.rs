@@ -23,7 +23,8 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Takes a frame. A look is complete when the next one begins, or at the end.
+    /// Takes the next frame of a stream. The files of one time are collected; when a frame of
+    /// another time or the end comes, the look made of them is returned, else `None`.
     pub fn frame(&mut self, frame: Frame) -> Option<Look> {
         match frame {
             Frame::Hello(release) => {
@@ -50,7 +51,8 @@ impl Looks {
         }
     }
 
-    /// Returns the look in the making, if it has any files.
+    /// Returns the look made of the files collected so far, and forgets them; `None` if there are
+    /// none.
     pub fn whole(&mut self) -> Option<Look> {
         let files = std::mem::take(&mut self.files);
         let text = |path: &str| files.get(path).map(String::as_str);
@@ -59,7 +61,8 @@ impl Looks {
     }
 }
 
-/// Reads all looks of a recording. A recording that is cut off ends there.
+/// Reads all looks of a recording, which may be cut off at its end. Returns the state after the
+/// last frame (with the kernel's release) and the looks.
 ///
 /// # Errors
 /// The source can't be read, or has something that is no frame.
@@ -77,6 +80,7 @@ pub fn all(mut from: impl Read) -> io::Result<(Looks, Vec<Look>)> {
 struct Counted<R>(R, u64);
 
 impl<R: Read> Read for Counted<R> {
+    /// Reads bytes and adds their number to the count.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let n = self.0.read(into)?;
         self.1 += n as u64;
@@ -120,8 +124,8 @@ impl Growing {
         self.looks.over || self.file.metadata().is_ok_and(|m| m.nlink() == 0)
     }
 
-    /// Returns the looks since the last call. A frame that is cut off is read again when it is
-    /// complete.
+    /// Returns the looks that were completed since the last call, from the frames that the guest
+    /// has added to its file. A frame that is cut off is read again when it is complete.
     ///
     /// # Errors
     /// The file can't be read, or has something that is no frame.
@@ -129,6 +133,7 @@ impl Growing {
         self.file.seek(SeekFrom::Start(self.read))?;
         let mut from = Counted(BufReader::new(&self.file), 0);
         let mut found = Vec::new();
+        // Bytes up to the end of the last complete frame.
         let mut whole = 0;
         while let Some(frame) = Frame::read(&mut from)? {
             whole = from.1;
@@ -139,8 +144,8 @@ impl Growing {
     }
 }
 
-/// Returns the frame files of guests that run here, the youngest first: each run has a folder below
-/// the temporary one.
+/// Returns the frame files of guests that run on this machine, the youngest first: each run has a
+/// folder `lowmark-…` below `temporary`.
 pub fn guests(temporary: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(temporary).into_iter().flatten().flatten();
     let ours = entries.filter(|e| e.file_name().to_string_lossy().starts_with("lowmark-"));

@@ -22,7 +22,8 @@ pub struct Here {
 const MOST: u64 = 64 << 20;
 
 impl Here {
-    /// Determines release and disks of the system.
+    /// Determines the kernel's release and the disks of the system whose files lie below `root`
+    /// (`/`, or a copy in tests). The disk that is likely to hold the root filesystem comes first.
     ///
     /// # Errors
     /// `/proc/vmstat` can't be read; in one line.
@@ -48,7 +49,8 @@ impl Here {
         Ok(here)
     }
 
-    /// Takes a look.
+    /// Reads the files of a look and the states of all tasks. A file that can't be read is missing
+    /// in the look.
     pub fn look(&self) -> Look {
         let at = self.begun.elapsed().as_nanos() as u64;
         let text = |path: &&'static str| {

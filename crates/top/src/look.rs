@@ -38,7 +38,8 @@ pub struct Look {
     latencies: Option<Latencies>,
 }
 
-/// Parses the kernel's own means over ten seconds. The totals beside them are updated only every
+/// Parses a file of `/proc/pressure`: the shares of time, 0 to 1, that some task or all were
+/// stalled, as the kernel's means over ten seconds. The totals beside them are updated only every
 /// other second, so that their increase over one second would be alternately zero and too large.
 fn pressure(text: Option<&str>) -> Pressure {
     let share = |who: &str| {
@@ -54,7 +55,8 @@ fn pressure(text: Option<&str>) -> Pressure {
     }
 }
 
-/// Returns the zones with memory; empty if the text is malformed.
+/// Returns the zones with memory of `/proc/zoneinfo`, with free pages and watermarks in pages;
+/// empty if the text is malformed. With several nodes the name begins with the node's number.
 fn zones(text: &str) -> Vec<Zone> {
     let mut zones = parse::zoneinfo(text).unwrap_or_default();
     zones.retain(|z| z.managed > 0);
@@ -65,13 +67,15 @@ fn zones(text: &str) -> Vec<Zone> {
             false => z.name,
         },
         free: z.free as f64,
+        // The kernel compares free pages with watermark and boost.
         marks: z.marks.map(|mark| (mark + z.boost) as f64),
     };
     zones.into_iter().map(named).collect()
 }
 
 impl Look {
-    /// Parses the texts of a time; `text` returns `None` for a missing file.
+    /// Parses the files of one time: `at` is in nanoseconds since the first look, `text` returns a
+    /// file's contents, or `None` if the file is missing; `tasks` was read beside them.
     pub fn of<'a>(at: u64, text: impl Fn(&str) -> Option<&'a str>, tasks: Tasks) -> Self {
         let own = |path: &str| text(path).unwrap_or("");
         Self {
@@ -91,8 +95,8 @@ impl Look {
         self.at
     }
 
-    /// Returns the disks that had I/O since boot, without those in memory or files and parts of
-    /// other disks.
+    /// Returns the names of the disks that had I/O since boot, without those in memory or files and
+    /// without parts of other disks.
     pub fn busy_disks(&self) -> Vec<String> {
         let whole = |name: &str| {
             let of_memory = ["loop", "ram", "zram", "dm-", "sr", "fd"];
@@ -105,6 +109,7 @@ impl Look {
         names.filter(|name| whole(name)).collect()
     }
 
+    /// Returns a disk's counters since boot; `None` if there is no disk of that name.
     fn disk(&self, name: &str) -> Option<DiskStats> {
         let found = self.disks.iter().find(|(n, _)| n == name);
         found.map(|(_, stats)| *stats)
@@ -116,7 +121,8 @@ impl Look {
     }
 }
 
-/// Makes a look from the files of a live cache.
+/// Makes a look of a live cache: `files` are pairs of the path that a kernel would have and the
+/// contents.
 pub fn of_files(at: u64, files: &[(&str, String)]) -> Look {
     let text = |path: &str| {
         let found = files.iter().find(|(name, _)| *name == path);
@@ -128,7 +134,8 @@ pub fn of_files(at: u64, files: &[(&str, String)]) -> Look {
 /// The suffixes of counters per zone type in older kernels.
 const TYPES: [&str; 6] = ["_dma", "_dma32", "_normal", "_movable", "_high", "_device"];
 
-/// Returns a counter, or the sum of its counters per zone type.
+/// Returns a counter of vmstat, or the sum of its counters per zone type, as older kernels have
+/// them; `None` if there is neither.
 fn sum(counters: &BTreeMap<String, u64>, name: &str) -> Option<u64> {
     let whole = counters.get(name).copied();
     whole.or_else(|| {
@@ -138,7 +145,8 @@ fn sum(counters: &BTreeMap<String, u64>, name: &str) -> Option<u64> {
     })
 }
 
-/// Makes the reclaim figures from rates of counters per second.
+/// Makes the reclaim figures. `rate` returns the increase per second of a counter of vmstat, `None`
+/// if it is not known.
 fn reclaim(rate: impl Fn(&str) -> Option<f64>) -> Reclaim {
     let class = |who: &str| Class {
         scanned: rate(&format!("pgscan_{who}")),
@@ -157,7 +165,8 @@ fn reclaim(rate: impl Fn(&str) -> Option<f64>) -> Reclaim {
     }
 }
 
-/// Returns reclaim over a whole run, from the increases of its counters.
+/// Returns the means of reclaim over a whole run of so many seconds, from the increases of its
+/// counters; `None` if the run has no length or none of the counters.
 pub fn over(counters: &BTreeMap<String, u64>, seconds: f64) -> Option<Reclaim> {
     if seconds <= 0.0 {
         return None;
@@ -166,15 +175,17 @@ pub fn over(counters: &BTreeMap<String, u64>, seconds: f64) -> Option<Reclaim> {
     (!own.is_silent()).then_some(own)
 }
 
-/// Returns the changes between two looks. A counter that decreased (because a CPU or a disk went
-/// away) gives no figure.
+/// Returns the state at the look `now`, with rates since the look `before`, for the disks named. A
+/// counter that decreased (because a CPU or a disk went away) gives no figure.
 pub fn between(before: &Look, now: &Look, disks: &[String]) -> Moment {
     let seconds = (now.at.saturating_sub(before.at) as f64 / 1e9).max(1e-9);
+    // The increase per second.
     let grew = |now: u64, then: u64| Some(now.checked_sub(then)? as f64 / seconds);
     let rate = |name: &str| grew(now.counter(name)?, before.counter(name)?);
     let level = |name: &str| now.vmstat.get(name).map(|n| *n as f64);
     let disk = |name: &String| {
         let (new, old) = (now.disk(name)?, before.disk(name));
+        // Sectors of 512 bytes as megabytes a second.
         let megabytes = |new: u64, old: Option<u64>| Some(grew(new, old?)? * 512.0 / 1e6);
         Some(Disk {
             name: name.clone(),
@@ -204,7 +215,8 @@ pub fn between(before: &Look, now: &Look, disks: &[String]) -> Moment {
     }
 }
 
-/// Returns the times of a live cache between two looks; empty for other worlds.
+/// Returns how many calls of each kind a live cache timed per second between two looks, and their
+/// percentiles; empty for other worlds.
 fn latencies(before: &Look, now: &Look, seconds: f64) -> Vec<Latency> {
     let mut found = Vec::new();
     if let (Some(before), Some(now)) = (&before.latencies, &now.latencies) {

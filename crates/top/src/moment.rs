@@ -62,7 +62,7 @@ pub struct Reclaim {
 }
 
 impl Reclaim {
-    /// Returns true if no figure is reported, except possibly `both`.
+    /// Returns true if no figure of reclaim is reported, except possibly `both`.
     pub fn is_silent(&self) -> bool {
         let both = self.both;
         *self

@@ -21,6 +21,7 @@ pub struct Panel {
 }
 
 impl Panel {
+    /// Makes a panel; `least` is the number of lines that it keeps when the window is small.
     fn new(title: &str, least: usize, lines: Vec<Line<'static>>) -> Self {
         Self {
             title: title.to_owned(),
@@ -30,7 +31,8 @@ impl Panel {
     }
 }
 
-/// Returns the panels of a moment.
+/// Returns the panels of a moment, in the order of the screen, each of `width` columns. A live
+/// cache has one more, for its latencies.
 pub fn all(player: &Player, moment: &Moment, palette: Palette, width: usize) -> Vec<Panel> {
     let mut all = vec![
         zones(&moment.zones, palette, width),
@@ -45,7 +47,7 @@ pub fn all(player: &Player, moment: &Moment, palette: Palette, width: usize) -> 
     all
 }
 
-/// Describes free pages in relation to the watermarks.
+/// Describes a zone's free pages in relation to its watermarks: returns the words and their style.
 fn standing(zone: &Zone, palette: Palette) -> (&'static str, Style) {
     let [min, low, high] = zone.marks;
     match zone.free {
@@ -56,6 +58,8 @@ fn standing(zone: &Zone, palette: Palette) -> (&'static str, Style) {
     }
 }
 
+/// Makes the panel of zones: for each a bar of free pages with the watermarks as marks, free pages,
+/// the watermarks, and the words about them.
 fn zones(zones: &[Zone], palette: Palette, width: usize) -> Panel {
     let line = |zone: &Zone| {
         let (words, style) = standing(zone, palette);
@@ -75,6 +79,7 @@ fn zones(zones: &[Zone], palette: Palette, width: usize) -> Panel {
             .split_once(' ')
             .map_or("", |(_, unit)| unit)
             .to_owned();
+        // Pages of 4 KiB to that unit.
         let by = 4.0
             / [1.0, 1024.0, 1_048_576.0, 1_073_741_824.0][["KiB", "MiB", "GiB", "TiB"]
                 .iter()
@@ -97,8 +102,9 @@ fn zones(zones: &[Zone], palette: Palette, width: usize) -> Panel {
     Panel::new(title, 1, lines)
 }
 
-/// Describes dirty pages in relation to the limits: since 3.2 writers are paused from the middle
-/// between them on (`docs/reference/writeback.md`).
+/// Describes dirty pages in relation to the limits: returns the words and their style; no words if
+/// a figure is not reported. Since 3.2 writers are paused from the middle between the limits on
+/// (`docs/reference/writeback.md`).
 fn held(dirty: &Dirty, palette: Palette) -> (&'static str, Style) {
     let both = dirty.dirty.zip(dirty.writeback).map(|(d, w)| d + w);
     let (Some(both), Some(background), Some(limit)) = (both, dirty.background, dirty.limit) else {
@@ -113,6 +119,8 @@ fn held(dirty: &Dirty, palette: Palette) -> (&'static str, Style) {
     }
 }
 
+/// Makes the panel of dirty pages: dirty and writeback pages with the two limits, a bar of them,
+/// and how many pages a second are dirtied and written.
 fn dirty(dirty: &Dirty, palette: Palette, width: usize) -> Panel {
     let (words, style) = held(dirty, palette);
     let first = format!(
@@ -154,7 +162,8 @@ fn dirty(dirty: &Dirty, palette: Palette, width: usize) -> Panel {
     )
 }
 
-/// Makes the panel of reclaim: at this moment, or over the whole run if moments do not report it.
+/// Makes the panel of reclaim: a table of kswapd and direct reclaim at the left, other rates at the
+/// right. If the moments do not report reclaim, the means over the `whole` run are shown.
 fn reclaim(moment: &Moment, whole: Option<&Reclaim>) -> Panel {
     let both = moment.reclaim.both;
     let of_run = whole.filter(|_| moment.reclaim.is_silent());
@@ -188,6 +197,7 @@ fn reclaim(moment: &Moment, whole: Option<&Reclaim>) -> Panel {
         ("swap in / out", swap),
         ("written by reclaim", amount::rate(r.written)),
     ];
+    // The row `i`: a row of the table, kswapd's CPU below it, and a rate at the right.
     let line = |i: usize| {
         let rows = left.len();
         let left = match (left.get(i), i) {
@@ -209,7 +219,8 @@ fn reclaim(moment: &Moment, whole: Option<&Reclaim>) -> Panel {
     Panel::new(title, 4, (0..right.len()).map(line).collect())
 }
 
-/// Makes the panel of a live cache's latencies, two kinds per line.
+/// Makes the panel of a live cache's latencies: calls timed per second, and the 99th and 99.9th
+/// percentiles; two kinds of calls per line.
 fn latencies(latencies: &[Latency]) -> Panel {
     let head = "              timed/s      p99    p99.9";
     let mut lines = vec![Line::raw(format!("{head} {head}"))];
@@ -225,6 +236,9 @@ fn latencies(latencies: &[Latency]) -> Panel {
     Panel::new("how long calls took since the look before", 4, lines)
 }
 
+/// Makes the panel of waiting: pressure in the first line, then the groups of waiting tasks, with
+/// the function they wait in and its meaning. Waits of the dirty limit and of reclaim throttling
+/// are marked.
 fn waits(moment: &Moment, palette: Palette) -> Panel {
     let own = |(name, p): (&&str, &Pressure)| match (p.some, p.full) {
         (None, None) => format!("{name} {UNTOLD}"),
@@ -259,6 +273,7 @@ fn waits(moment: &Moment, palette: Palette) -> Panel {
     Panel::new("who waits for what, in tasks", 2, lines)
 }
 
+/// Makes the panel of disks: write and read throughput, and requests in flight, of each.
 fn disks(disks: &[Disk]) -> Panel {
     let line = |disk: &Disk| {
         Line::raw(format!(
@@ -276,7 +291,8 @@ fn disks(disks: &[Disk]) -> Panel {
     Panel::new("disks", 1, lines)
 }
 
-/// Makes the panel of histories: lines of blocks.
+/// Makes the panel of histories: for five figures a line of blocks over the moments up to the shown
+/// one, with the maximum at the right.
 pub fn history(player: &Player, width: usize) -> Panel {
     let sum = |m: &Moment| (!m.zones.is_empty()).then(|| m.zones.iter().map(|z| z.free).sum());
     let both = |m: &Moment| Some(m.dirty.dirty? + m.dirty.writeback?);

@@ -76,6 +76,7 @@ pub struct Player {
 }
 
 impl Player {
+    /// Makes a player of a source without moments yet.
     fn new(source: Source, title: String) -> Self {
         Self {
             source,
@@ -95,7 +96,8 @@ impl Player {
         }
     }
 
-    /// Shows the running system, with a look per interval; moments exist from the second look on.
+    /// Shows the running system, with a look per `interval`; moments exist from the second look on,
+    /// because rates need two.
     pub fn here(here: Here, interval: Duration) -> Self {
         let title = format!("Linux {}, this machine", here.release);
         let mut player = Self::new(Source::Here(here), title);
@@ -103,7 +105,7 @@ impl Player {
         player
     }
 
-    /// Shows a live cache, with a look per interval.
+    /// Shows a live cache, which is asked for a look per `interval`.
     pub fn live(cache: Live, interval: Duration) -> Self {
         let title = format!("a live cache at {}", cache.address());
         let mut player = Self::new(Source::Cache(cache, Instant::now()), title);
@@ -111,14 +113,15 @@ impl Player {
         player
     }
 
-    /// Shows a running guest.
+    /// Shows a running guest, whose frames are read five times a second.
     pub fn guest(frames: Growing) -> Self {
         let mut player = Self::new(Source::Guest(frames), "a guest".to_owned());
         player.interval = 0.2;
         player
     }
 
-    /// Plays a cell of a tape from its beginning.
+    /// Plays a cell of a tape (a recording or results) from its beginning, at `speed` times the
+    /// time of the moments.
     ///
     /// # Errors
     /// The cell can't be read.
@@ -135,6 +138,11 @@ impl Player {
         self
     }
 
+    /// Reads a cell of the tape and goes to its beginning; a live source has none, and nothing
+    /// happens.
+    ///
+    /// # Errors
+    /// The cell can't be read.
     fn load(&mut self, cell: usize) -> Result<(), Wrong> {
         let Source::Tape(tape) = &self.source else {
             return Ok(());
@@ -151,12 +159,13 @@ impl Player {
         Ok(())
     }
 
+    /// Shows the moment of index `at`, or the last one, and sets the clock of playback to its time.
     fn go(&mut self, at: usize) {
         self.at = at.min(self.moments.len().saturating_sub(1));
         self.clock = self.moment().map_or(0.0, |m| m.at);
     }
 
-    /// Goes to the last moment that is not after a time in seconds.
+    /// Goes to the last moment that is not after the time `seconds`, in the time of the moments.
     pub fn seek(&mut self, seconds: f64) {
         let after = self.moments.partition_point(|m| m.at <= seconds);
         self.go(after.saturating_sub(1));
@@ -202,7 +211,7 @@ impl Player {
         matches!(&self.source, Source::Tape(tape) if tape.cells.len() > 1)
     }
 
-    /// Returns the time of the shown moment.
+    /// Returns the time of the shown moment as text; for playback with the time of the last one.
     pub fn when(&self) -> String {
         let last = self.moments.last().map_or(0.0, |m| m.at);
         let at = self.moment().map_or(0.0, |m| m.at);
@@ -212,7 +221,8 @@ impl Player {
         }
     }
 
-    /// Returns that time and the state of playback, in few words.
+    /// Returns the time of the shown moment and the state of playback (or the last error) as text,
+    /// for the title's right end.
     pub fn state(&self) -> String {
         let when = self.when();
         let end = self.at + 1 >= self.moments.len();
@@ -230,7 +240,7 @@ impl Player {
         }
     }
 
-    /// Executes a command; returns false to quit.
+    /// Executes the command of a key; returns false if the display is to end.
     pub fn key(&mut self, key: Key) -> bool {
         let last = self.moments.len().saturating_sub(1);
         match key {
@@ -269,7 +279,8 @@ impl Player {
         true
     }
 
-    /// Advances playback by `time`.
+    /// Advances playback by `time` of the user, times the speed; a pause, the end, or a live source
+    /// stops it.
     pub fn pass(&mut self, time: Duration) {
         if self.paused || self.follows() {
             return;
@@ -280,7 +291,8 @@ impl Player {
         self.at = self.at.max(after.saturating_sub(1));
     }
 
-    /// Takes a look at a live source.
+    /// Takes a look at a live source and adds the moments since the last look; a tape needs none. A
+    /// live cache that has answered before and fails now has ended.
     ///
     /// # Errors
     /// A guest's frames can't be read, or the live cache does not answer.
@@ -323,6 +335,8 @@ impl Player {
         Ok(())
     }
 
+    /// Adds a moment of a live source, drops the oldest one beyond an hour, and shows the new one
+    /// unless paused.
     fn add(&mut self, moment: Moment) {
         self.moments.push(moment);
         if self.moments.len() > KEPT {

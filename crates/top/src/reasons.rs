@@ -47,7 +47,7 @@ const REASONS: [(&str, &str); 41] = [
     ("do_swap_page", "swap"),
 ];
 
-/// Returns the reason for waiting in a function; empty if unknown.
+/// Returns the reason why tasks wait in a function of the kernel, in a few words; empty if unknown.
 pub fn of(function: &str) -> &'static str {
     let fits = |(start, _): &&(&str, &str)| function.starts_with(start);
     REASONS.iter().find(fits).map_or("", |(_, means)| means)

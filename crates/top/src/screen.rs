@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// The second look is early, because rates need two.
 const FIRST: Duration = Duration::from_millis(250);
 
-/// Returns true if there is a terminal that can be drawn to.
+/// Returns true if standard input and output are a terminal that can be drawn to.
 pub fn is_there() -> bool {
     let able = std::env::var_os("TERM").is_none_or(|term| term != "dumb");
     able && io::stdout().is_terminal() && io::stdin().is_terminal()
@@ -36,12 +36,14 @@ pub fn is_there() -> bool {
 struct Taken(ratatui::DefaultTerminal);
 
 impl Drop for Taken {
+    /// Gives the terminal back to the shell.
     fn drop(&mut self) {
         ratatui::restore();
     }
 }
 
-/// Returns the command of a key; Ctrl-C is none.
+/// Returns the command of a pressed key; `None` if the key has none (Ctrl-C is handled by the
+/// caller).
 fn key(event: KeyEvent) -> Option<Key> {
     Some(match event.code {
         KeyCode::Char('q') | KeyCode::Esc => Key::Quit,
@@ -60,7 +62,9 @@ fn key(event: KeyEvent) -> Option<Key> {
     })
 }
 
-/// Shows the player until the user quits.
+/// Shows the player in the terminal until the user quits or a signal comes. Each round draws if
+/// something changed, advances playback, takes a look when one is due, and waits for a key or a
+/// tick.
 ///
 /// # Errors
 /// The terminal fails, or a look at the source does.
@@ -107,8 +111,8 @@ pub fn show(player: &mut Player, colour: bool) -> io::Result<Ended> {
     }
 }
 
-/// Waits for a key or a tick; returns true if the terminal has gone away, which crossterm would
-/// read for ever.
+/// Waits until a key is pressed or a tick has passed. Returns true if the terminal has gone away,
+/// which crossterm would read for ever.
 fn is_gone() -> io::Result<bool> {
     let input = io::stdin();
     let mut keys = [PollFd::new(&input, PollFlags::IN)];
@@ -126,7 +130,7 @@ fn is_gone() -> io::Result<bool> {
     }
 }
 
-/// Executes an event; returns how the display ends, if it does.
+/// Executes an event of the terminal. Returns how the display ends if a key ends it, else `None`.
 fn heard(event: &Event, player: &mut Player) -> Option<Ended> {
     let Event::Key(pressed) = event else {
         return None;

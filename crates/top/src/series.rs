@@ -14,6 +14,7 @@ struct Head {
 /// The scope of columns that belong to no zone and no mount point.
 const GLOBAL: &str = "global";
 
+/// Parses the header of a column, `NAME SCOPE [UNIT]`; `None` if it has another form.
 fn head(text: &str) -> Option<Head> {
     let (own, _) = text.rsplit_once(" [")?;
     let (name, scope) = own.split_once(' ')?;
@@ -30,16 +31,19 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
+    /// Returns the columns of the row that have a header and a value.
     fn all(&self) -> impl Iterator<Item = (&'a Head, f64)> {
         let pairs = self.heads.iter().zip(self.values);
         pairs.filter_map(|(head, value)| Some((head.as_ref()?, (*value)?)))
     }
 
+    /// Returns the value of the column of that name and scope; `None` if it is missing.
     fn of(&self, name: &str, scope: &str) -> Option<f64> {
         let found = |(h, _): &(&Head, f64)| h.name == name && h.scope == scope;
         self.all().find(found).map(|(_, v)| v)
     }
 
+    /// Returns the zones of the row: free pages and the watermarks min, low and high of each.
     fn zones(&self) -> Vec<Zone> {
         let names = self.all().filter(|(h, _)| h.name == "free");
         let zone = |(h, free): (&Head, f64)| {
@@ -53,14 +57,14 @@ impl<'a> Row<'a> {
         names.filter_map(zone).collect()
     }
 
-    /// Returns the sum of a figure over all zones.
+    /// Returns the sum of a figure over all zones; `None` if no column has it.
     fn over_zones(&self, name: &str) -> Option<f64> {
         let own = self.all().filter(|(h, _)| h.name == name);
         own.map(|(_, v)| v).reduce(|a, b| a + b)
     }
 
-    /// Returns the disks: that of the first filesystem, others by mount point or as the second,
-    /// that of swap.
+    /// Returns the disks with their throughput and queue: that of the first filesystem, others by
+    /// mount point or as the second, that of swap.
     fn disks(&self) -> Vec<Disk> {
         let mut disks: Vec<Disk> = Vec::new();
         for (head, value) in self.all() {
@@ -77,6 +81,7 @@ impl<'a> Row<'a> {
                 GLOBAL => own.to_owned(),
                 mount => mount.to_owned(),
             };
+            // The disk's index; its first column adds it.
             let at = disks.iter().position(|d| d.name == name);
             let at = at.unwrap_or_else(|| {
                 disks.push(Disk {
@@ -95,8 +100,8 @@ impl<'a> Row<'a> {
         disks
     }
 
-    /// Returns the waiting tasks. The engine counts them by kind, and leaves out kinds that no
-    /// sample has.
+    /// Returns the waiting tasks, the largest group first; `None` if the world does not count them.
+    /// The engine counts them by kind, and leaves out kinds that no sample has.
     fn waits(&self) -> Option<Vec<Wait>> {
         // Only the engine's samples have this column: a real kernel does not report why its tasks
         // wait.
@@ -115,6 +120,8 @@ impl<'a> Row<'a> {
         Some(waits)
     }
 
+    /// Makes the moment of a row at the time `at` in seconds; figures without a column are not
+    /// reported.
     fn moment(&self, at: f64) -> Moment {
         let global = |name: &str| self.of(name, GLOBAL);
         let mut moment = Moment {
@@ -141,7 +148,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Reads the file.
+/// Reads a series (`series/N-CELL.csv` of a results folder) as moments, one per row.
 ///
 /// # Errors
 /// The file is malformed; in one line.
@@ -184,8 +191,9 @@ struct Member {
     task: String,
 }
 
-/// Returns the crowds of a cell's first iteration, which the series belongs to; empty if
-/// `waits.json` has none.
+/// Returns the crowds (tasks that waited for one object) of a cell's first iteration, to which the
+/// series belongs. `waits` is the text of `waits.json`, `cell` the cell's index from 0; empty if
+/// there are none.
 pub fn crowds(waits: &str, cell: usize) -> Vec<Crowd> {
     #[derive(serde::Deserialize)]
     struct Cell {
@@ -199,7 +207,8 @@ pub fn crowds(waits: &str, cell: usize) -> Vec<Crowd> {
     crowds
 }
 
-/// Adds the tasks that stood in a crowd at each moment, by name.
+/// Adds to each moment the crowds that stood at its time: the number of tasks at the most, their
+/// names, and the object that they waited for. Moments without waits stay so.
 pub fn add(moments: &mut [Moment], crowds: &[Crowd]) {
     for moment in moments {
         let at = (moment.at * 1e9) as u64;
@@ -217,6 +226,7 @@ pub fn add(moments: &mut [Moment], crowds: &[Crowd]) {
                 .split_last()
                 .map_or(&[][..], |(_, others)| others)
             {
+                // The task's name without its number.
                 let name = member.task.rsplit_once(' ').map_or("", |(name, _)| name);
                 *names.entry(name).or_default() += 1;
             }

@@ -23,6 +23,7 @@ pub struct Wrong {
 pub const ACCEPTED: &str = "accepted: a `recording.z` of `lowmark record`, a results folder of `run` or `record`, a file \
     of its `series/`, and the `frames` of a guest that runs";
 
+/// Makes the error that `path` can't be played back because of `why`.
 fn wrong(path: &Path, why: impl std::fmt::Display) -> Wrong {
     Wrong {
         what: format!("`{}`: {why}", path.display()),
@@ -67,7 +68,7 @@ pub struct Played {
     pub whole: Option<Reclaim>,
 }
 
-/// Returns the series of a folder, in the order of cells.
+/// Returns the cells of a results folder that have a series, in the order of their numbers.
 fn series_of(folder: &Path) -> Vec<Cell> {
     let entries = std::fs::read_dir(folder.join("series"));
     let paths = entries.into_iter().flatten().flatten().map(|e| e.path());
@@ -76,7 +77,8 @@ fn series_of(folder: &Path) -> Vec<Cell> {
     cells
 }
 
-/// Returns the cell of a series: `2-policy=linux-3.1.csv`, or another file name.
+/// Returns the cell of a series by its file's name: number and key of `2-policy=linux-3.1.csv`, or
+/// the number 1 and the whole name. `None`: the file is no CSV.
 fn cell_of(path: &Path) -> Option<Cell> {
     if path.extension().is_none_or(|e| e != "csv") {
         return None;
@@ -94,7 +96,9 @@ fn cell_of(path: &Path) -> Option<Cell> {
 }
 
 impl Tape {
-    /// Opens a path and determines its kind.
+    /// Opens a path to be played back: a recording, one series, a guest's frames, or a folder of
+    /// results (of its `latest` if it has none itself). Only names are looked at; cells are read by
+    /// [`read`](Self::read).
     ///
     /// # Errors
     /// The path can't be played back.
@@ -132,7 +136,8 @@ impl Tape {
         }
     }
 
-    /// Finds the cell that the user names: by its number from 1, or by a unique part of its key.
+    /// Finds the cell that the user names in `wanted`: by its number from 1, its key, or a part of
+    /// one key alone. Returns its index.
     ///
     /// # Errors
     /// No cell matches, or several do.
@@ -159,7 +164,8 @@ impl Tape {
         })
     }
 
-    /// Reads a cell.
+    /// Reads the cell of that index: its moments, and for a series of a results folder the crowds
+    /// and the means of reclaim over the whole run as well.
     ///
     /// # Errors
     /// The cell's file can't be read, or has no moments.
@@ -191,6 +197,7 @@ impl Tape {
     }
 }
 
+/// Makes the only cell of a recording.
 fn recording(path: &Path) -> Cell {
     Cell {
         number: 1,
@@ -199,7 +206,11 @@ fn recording(path: &Path) -> Cell {
     }
 }
 
-/// Returns the moments of a recording, or of a guest's frames.
+/// Reads the moments of a recording of `lowmark record`, or of a guest's frames; each moment needs
+/// two looks.
+///
+/// # Errors
+/// The file can't be read, or is neither; in one line.
 fn recorded(path: &Path) -> Result<Vec<Moment>, String> {
     let open = || input::file(path).map_err(|e| e.to_string());
     let about = file::about(Box::new(open()?));
@@ -219,7 +230,8 @@ fn recorded(path: &Path) -> Result<Vec<Moment>, String> {
     Ok(pairs.map(|p| between(&p[0], &p[1], &disks)).collect())
 }
 
-/// Returns reclaim as means over a cell's first iteration.
+/// Returns the means of reclaim over the first iteration of the cell with that number (from 1) in a
+/// results folder; `None` if the results do not have them.
 fn whole_run(folder: &Path, number: usize) -> Option<Reclaim> {
     let run = compare::read(folder).ok()?.pop()?;
     let first = run.cells.get(number - 1)?.iterations.first()?;

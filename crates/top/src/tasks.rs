@@ -24,7 +24,8 @@ struct Stat {
     ticks: u64,
 }
 
-/// Parses such a line. The name is in parentheses and may contain any characters, also parentheses.
+/// Parses a line of `/proc/PID/stat` into name, state and CPU ticks; `None` if it is malformed. The
+/// name is in parentheses and may contain any characters, also parentheses.
 fn stat(line: &str) -> Option<Stat> {
     let (open, close) = (line.find('(')?, line.rfind(')')?);
     let mut rest = line.get(close + 1..)?.split_whitespace();
@@ -39,8 +40,8 @@ fn stat(line: &str) -> Option<Stat> {
     })
 }
 
-/// Removes the variable parts of a worker's name: `kworker/u8:3+flush-254:0` becomes `kworker
-/// flush-254:0`.
+/// Removes the variable parts of a worker's name, so that equal work is counted together:
+/// `kworker/u8:3+flush-254:0` becomes `kworker flush-254:0`.
 fn plain(name: &str) -> String {
     match name.strip_prefix("kworker/") {
         Some(rest) => match rest.split_once(['+', '-']) {
@@ -51,8 +52,11 @@ fn plain(name: &str) -> String {
     }
 }
 
-/// Samples all tasks below a `/proc`. A task that ends meanwhile is skipped.
+/// Samples all tasks below `proc` (`/proc`): groups those in state D by name and kernel function,
+/// the largest group first, and adds up the CPU time of the kswapds. A task that ends meanwhile is
+/// skipped.
 pub fn look(proc: &Path) -> Tasks {
+    // Entries whose name is a number: processes, and threads below `task`.
     let numbers = |dir: &Path| {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();
         let number =
