@@ -35,9 +35,10 @@ const FILE: &str = "case.toml";
 pub(crate) const TRIES: u64 = 64;
 
 impl Case {
-    /// Returns the legal case of a seed, laid out in `folder`, the experiment that `lab` reads from
-    /// it, and the number of draws refused before it. If `lab` refused all draws, returns its error
-    /// for the last one.
+    /// Draws the experiment of `seed` for the swarm (random legal experiments held to laws), again
+    /// and again until `lab` accepts a draw. `space` has the words that the schema allows. Returns
+    /// the case laid out in `folder`, the experiment that `lab` reads from it, and the number of
+    /// draws refused before it; if all `TRIES` draws were refused, `lab`'s error for the last one.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -48,6 +49,7 @@ impl Case {
     ) -> io::Result<Result<(Self, Experiment, u64), Diagnostic>> {
         let mut last = None;
         for nth in 0..TRIES {
+            // The upper bits of the seed tell the draws apart.
             let case = Self::draw(seed.wrapping_add(nth << 48), seed, space);
             match case.load(folder)? {
                 Ok(experiment) => return Ok(Ok((case, experiment, nth))),
@@ -57,7 +59,9 @@ impl Case {
         Ok(Err(last.expect("there were draws")))
     }
 
-    /// Draws a case, legal or not; `named` is the seed that the experiment names.
+    /// Draws a case, legal or not: machine, policies, filesystem, parameters, changes of sysctls
+    /// and workload, each mostly from a random stream of its own. `named` is the seed that the
+    /// experiment names; `space` has the words that the schema allows.
     pub fn draw(seed: u64, named: u64, space: &Space) -> Self {
         let d = &mut Dice::new(seed, "experiment");
         let machine = machine::machine(seed, space);
@@ -127,7 +131,8 @@ impl Case {
         toml::to_string(&self.table).expect("a table is TOML")
     }
 
-    /// Writes the case into a folder and has `lab` read it; the inner error is that of `lab`.
+    /// Writes the case into `folder` and has `lab` read the experiment. The inner error is that of
+    /// `lab`, which refuses the case.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -140,7 +145,7 @@ impl Case {
         Ok(parse(&source, &files_near(&path), &Overrides::default()))
     }
 
-    /// Reads an experiment file and the files that it refers to.
+    /// Reads an experiment file and the trace or job file that it refers to as a case.
     ///
     /// # Errors
     /// A file cannot be read, or the experiment file is not TOML.
@@ -160,7 +165,7 @@ impl Case {
     }
 }
 
-/// Returns a single word as text, and several as a list.
+/// Returns a single word as a TOML string, and several as a list.
 fn one_or_list(mut words: Vec<String>) -> Value {
     if words.len() == 1 {
         return words.remove(0).into();
@@ -168,7 +173,7 @@ fn one_or_list(mut words: Vec<String>) -> Value {
     Value::Array(words.into_iter().map(Value::from).collect())
 }
 
-/// Draws the filesystem, seldom two of them as an axis.
+/// Draws the filesystem with `d`, seldom two of them, so that the experiment runs on each.
 fn filesystems(d: &mut Dice, space: &Space) -> Value {
     let words = space.choices("filesystem");
     let first = d.pick(words).clone();
@@ -179,9 +184,10 @@ fn filesystems(d: &mut Dice, space: &Space) -> Value {
     first.into()
 }
 
-/// Removes parameters from `[params]` that the machine or a disk sets too: a parameter must not be
-/// set twice.
+/// Removes the parameters from `params`, the experiment's own, that the machine or one of its disks
+/// sets too: `lab` refuses a parameter that is set twice.
 fn own_params_are_left_out(params: &mut Table, machine: &Table) {
+    // The table at a path of keys below the machine.
     let at = |path: &[&str]| {
         let mut table = Some(machine);
         for key in path {
@@ -212,7 +218,8 @@ fn own_params_are_left_out(params: &mut Table, machine: &Table) {
     }
 }
 
-/// Draws the `[workload]` table: a command line, a job file of fio, or a trace.
+/// Draws the `[workload]` table: mostly a command line, else a job file of fio or a trace, which is
+/// added to `beside`, the files that the experiment refers to.
 fn workload(
     seed: u64,
     d: &mut Dice,

@@ -7,8 +7,9 @@ use crate::space::Space;
 use mm::sysctl::{self, Fits};
 use toml::{Table, Value};
 
-/// Draws the changes of a seed from a random stream of their own; most seeds have none.
-/// `experiment`: the keys drawn so far.
+/// Draws the sysctls that an experiment writes in the middle of its run, as the list `at`, from a
+/// random stream of their own; most seeds have none. `experiment`: the keys drawn so far, with the
+/// time limit.
 pub fn changes(seed: u64, space: &Space, machine: &Drawn, experiment: &Table) -> Vec<Value> {
     let d = &mut Dice::new(seed, "changes");
     if !d.one_in(6) {
@@ -39,8 +40,8 @@ pub fn changes(seed: u64, space: &Space, machine: &Drawn, experiment: &Table) ->
         .collect()
 }
 
-/// Draws a value for a sysctl of a running machine. `None`: mostly, where writing it then would be
-/// refused.
+/// Draws a value for the sysctl `name` of a running machine. `None`: the sysctl has no range here,
+/// or (mostly) writing it in mid-run would be refused.
 fn value(d: &mut Dice, name: &str, machine: &Drawn) -> Option<Value> {
     let info = sysctl::info(name)?;
     let (least, most) = numbers::sysctl(info.key, Memory(machine.memory))?;

@@ -97,7 +97,8 @@ fn moved(r: &RunResult, counter: &str) -> bool {
 }
 
 impl Seen {
-    /// Adds the runs of an experiment.
+    /// Adds the runs of an experiment to what a case has covered: the switches of each cell,
+    /// programs, counters above 0, rare paths, and how runs ended.
     pub fn note(&mut self, outcomes: &Outcomes) {
         for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
             let spec = &cell.spec;
@@ -126,7 +127,7 @@ impl Seen {
     }
 }
 
-/// Returns a value as it is written in experiment files.
+/// Returns a value as the word by which experiment files call it.
 fn word<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
@@ -136,7 +137,8 @@ fn word<T: Serialize>(value: &T) -> String {
 }
 
 impl CellSeen {
-    /// Lists the switches of a cell's policy that are words or booleans, with its surroundings.
+    /// Returns what a cell covers: the switches of its policy that are words or booleans, as
+    /// `KEY=VALUE`, with its filesystem, disk and kinds of faults.
     fn of(spec: &RunSpec) -> Self {
         let disk: &DiskSpec = &spec.machine.disk;
         let kind = |f: &Fault| {
@@ -188,7 +190,7 @@ pub struct Cover {
 }
 
 impl Cover {
-    /// Makes an empty coverage over all words of the space.
+    /// Makes an empty coverage over all switches, filesystems, disks and faults that the space has.
     pub fn new(space: &Space) -> Self {
         let mut switches = Vec::new();
         for (key, fits) in space.below("policies.*") {
@@ -218,7 +220,8 @@ impl Cover {
         }
     }
 
-    /// Adds a case.
+    /// Adds what one case covered: a run of each combination of switch, filesystem, disk and fault,
+    /// and its counters and words.
     pub fn add(&mut self, seen: Seen) {
         let at = |list: &[String], word: &str| list.iter().position(|w| w == word);
         for cell in &seen.cells {
@@ -248,14 +251,15 @@ impl Cover {
         }
     }
 
-    /// Returns the number of combinations of switch, filesystem, disk and fault that were tried,
-    /// and of all.
+    /// Returns two numbers: the combinations of switch, filesystem, disk and fault that were tried,
+    /// and all that there are.
     pub fn combinations(&self) -> (usize, usize) {
         let all = [&self.switches, &self.filesystems, &self.disks, &self.faults];
         (self.hits.len(), all.iter().map(|l| l.len()).product())
     }
 
-    /// Returns the rare paths and counters that should have been covered and were not.
+    /// Returns the names of the rare paths and counters that some case should have taken or moved,
+    /// and none did.
     pub fn missing(&self) -> Vec<String> {
         let rare = RARE.iter().filter(|r| !self.rare.contains_key(r.name));
         let mut missing: Vec<String> = rare.map(|r| r.name.to_owned()).collect();

@@ -18,15 +18,16 @@ impl Dice {
         lo + self.0.below((hi - lo).saturating_add(1))
     }
 
-    /// As [`Dice::between`], but every power of two is as likely as the next.
+    /// Returns a number from `lo` to `hi` inclusive, of which every power of two is as likely as
+    /// the next: small numbers are as frequent as large ones.
     pub fn magnitude(&mut self, lo: u64, hi: u64) -> u64 {
         let (from, to) = ((lo as f64 + 1.0).ln(), (hi as f64 + 1.0).ln());
         let drawn = (from + (to - from) * self.0.unit()).exp() - 1.0;
         (drawn.round() as u64).clamp(lo, hi)
     }
 
-    /// Returns a number between a quarter of `hi` and `hi` half the time, else one by
-    /// [`Dice::magnitude`]: large amounts are frequent enough to have an effect.
+    /// Returns a number from `lo` to `hi`: half the time between a quarter of `hi` and `hi`, else
+    /// one by [`Dice::magnitude`], so that large amounts are frequent enough to have an effect.
     pub fn amount(&mut self, lo: u64, hi: u64) -> u64 {
         if self.one_in(2) {
             self.between((hi / 4).max(lo), hi.max(lo))

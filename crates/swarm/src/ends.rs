@@ -11,14 +11,17 @@ use sim::Params;
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
-/// Returns the number of cases.
+/// Returns the number of cases: each model parameter at two ends, on every filesystem and every
+/// kind of disk.
 pub fn count(space: &Space) -> u64 {
     let filesystems = space.choices("filesystem").len();
     let disks = space.choices("machine.disk.kind").len();
     (Params::TABLE.len() * 2 * filesystems * disks) as u64
 }
 
-/// Returns case `nth`, counted from 0; parameters vary slowest.
+/// Returns the case `nth`, counted from 0, of those that have one model parameter at its minimum or
+/// maximum: on every filesystem and every kind of disk, with a drawn machine and program.
+/// Parameters vary slowest.
 ///
 /// # Panics
 /// `nth` is not below [`count`].
@@ -39,6 +42,7 @@ pub fn case(nth: u64, space: &Space) -> Case {
     let mut machine = machines.find(fits).expect("machines are drawn for ever");
     machine.table.remove("params");
     machine.table.remove("second");
+    // The machine's disk: of the wanted kind, with nothing else set.
     let mut own = Table::new();
     own.insert("kind".into(), disk.clone().into());
     own.insert("capacity".into(), "4G".into());

@@ -92,8 +92,9 @@ const OF_A_KIND: usize = 3;
 const SLOWEST: usize = 5;
 
 impl Hunt {
-    /// Examines cases until there are no more, the time is over or `stop` is set. Calls `tell` with
-    /// a text for each find and for progress.
+    /// Examines cases on `jobs` worker processes until there are no more, the time is over or
+    /// `stop` is set; then writes the finds (cases that broke a law) to files and minimises them.
+    /// Calls `tell` with a text for each find and for progress. Returns the finds and the coverage.
     ///
     /// # Errors
     /// A worker cannot be started, or a find cannot be written.
@@ -108,6 +109,8 @@ impl Hunt {
             cpu: Duration::ZERO,
             slowest: Vec::new(),
         };
+        // Finds as they come: the task's number, the task, the breach, the case if it could be
+        // drawn.
         let mut raw: Vec<(u64, Task, Breach, Option<Case>)> = Vec::new();
         std::thread::scope(|scope| -> io::Result<()> {
             let (tx, rx) = channel();
@@ -174,7 +177,8 @@ impl Hunt {
         Ok(bag)
     }
 
-    /// Writes finds to files, and minimises the first of each kind.
+    /// Writes the finds of `raw` (number and task, breach, case) to files, a few of each kind, and
+    /// minimises the first of each kind. Returns all finds; those beyond have no file.
     fn write_down(
         &self,
         raw: Vec<(u64, Task, Breach, Option<Case>)>,
@@ -206,8 +210,9 @@ impl Hunt {
         Ok(finds)
     }
 
-    /// Returns the smallest case that shows the same kind of find, as far as one is found before
-    /// `until`.
+    /// Returns the smallest case that shows the same kind of find as `breach`, as far as tries and
+    /// the time `until` allow: keys are removed from `case` and a worker is asked whether the
+    /// breach is still there.
     ///
     /// # Errors
     /// A worker cannot be started.
@@ -250,8 +255,8 @@ impl Hunt {
     }
 }
 
-/// Returns the kind of a find, equal for finds that have the same cause: the law and the text up to
-/// its first figure.
+/// Returns the kind of a find as text, equal for finds that seem to have the same cause: the law,
+/// and what was observed without its figures.
 pub fn signature(breach: &Breach) -> String {
     let what = &breach.what;
     let same = match breach.law {
@@ -270,7 +275,7 @@ pub fn signature(breach: &Breach) -> String {
     format!("{}: {same}", breach.law.name())
 }
 
-/// Returns the beginning of a text without digits.
+/// Returns the first 40 characters of a text, without digits.
 fn letters(text: &str) -> String {
     let kept = text.chars().filter(|c| !c.is_ascii_digit());
     kept.take(40).collect()
@@ -287,8 +292,8 @@ pub fn name(task: &Task) -> String {
     }
 }
 
-/// Writes a case as an experiment file with the breach in its first lines, and its other files
-/// beside it under names of their own. Returns the path.
+/// Writes a case as an experiment file `STEM.toml` with the breach in its first lines, and the
+/// files that it refers to beside it under names that begin with `stem`. Returns the path.
 fn write_case(folder: &Path, stem: &str, case: &Case, breach: &Breach) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     let mut case = case.clone();

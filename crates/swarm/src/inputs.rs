@@ -9,7 +9,8 @@ use trace::{Format, write};
 const KIB: u64 = 1 << 10;
 const PAGE: u64 = 4096;
 
-/// Draws a job file: jobs that read and write, at the same time or one after the other.
+/// Draws a job file of fio for a machine: one to three jobs that read and write, at the same time
+/// or one after the other. Returns its text.
 pub fn job_file(seed: u64, machine: &Drawn) -> String {
     let d = &mut Dice::new(seed, "fio");
     let mut text = String::from("[global]\n");
@@ -25,7 +26,8 @@ pub fn job_file(seed: u64, machine: &Drawn) -> String {
     text
 }
 
-/// Appends job `nth` to a job file.
+/// Appends job `nth` to the text of a job file of fio: its pattern, sizes that suit the machine's
+/// memory and disk, and now and then further options.
 fn job(d: &mut Dice, nth: u64, machine: &Drawn, text: &mut String) {
     let size = (machine.memory * 2).min(machine.disk / 4).max(64 * KIB);
     let size = d.amount(64 * KIB, size) / PAGE * PAGE;
@@ -78,7 +80,8 @@ fn job(d: &mut Dice, nth: u64, machine: &Drawn, text: &mut String) {
     }
 }
 
-/// Draws a trace in a format. Returns the name and content of its file.
+/// Draws a trace in the format of that name, with objects and requests that suit the machine.
+/// Returns the name and the content of its file.
 ///
 /// # Panics
 /// The swarm cannot write this format.
@@ -111,7 +114,7 @@ pub fn trace_file(seed: u64, format: &str, machine: &Drawn) -> (String, Vec<u8>)
     (format!("trace.{format}"), bytes)
 }
 
-/// Writes one line for each request of a plan.
+/// Appends one line for each request of a plan to `bytes`; `line` formats a request and its number.
 fn lines(plan: &Plan, bytes: &mut Vec<u8>, line: fn(&Request, u64) -> String) {
     for (nth, request) in (0..).zip(Generator::new(plan)) {
         bytes.extend(line(&request, nth).bytes());

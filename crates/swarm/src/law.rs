@@ -130,7 +130,8 @@ pub struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Runs the experiment as `lowmark run --check` does.
+    /// Runs the experiment as `lowmark run --check` does: each iteration twice, with recounts.
+    /// Returns the outcomes.
     ///
     /// # Errors
     /// A breach of the law of checks: a difference between runs, or an error in one.
@@ -146,8 +147,8 @@ impl Subject<'_> {
         Ok(outcomes)
     }
 
-    /// Tests a law, given the outcomes of [`Subject::check`]. Returns the breach; `None`: the law
-    /// holds.
+    /// Tests a law of the swarm on the experiment, given the outcomes of [`Subject::check`].
+    /// Returns the breach; `None`: the law holds, or the first run has no result to compare with.
     ///
     /// # Errors
     /// A derived case cannot be written.
@@ -173,8 +174,8 @@ impl Subject<'_> {
         Ok(what.map(|what| Breach::new(law, what)))
     }
 
-    /// Returns the run of the first cell's first iteration, recounted as often as by
-    /// [`Subject::check`].
+    /// Returns the run of the first cell's first iteration, to be changed in one respect: as in
+    /// [`Subject::check`], all figures are recounted once a simulated second.
     fn spec(&self) -> RunSpec {
         RunSpec {
             check_ns: runner::CHECK_INTERVAL_NS,
@@ -183,7 +184,9 @@ impl Subject<'_> {
         }
     }
 
-    /// Compares runs without recounts, with one each second, and with one each 7 ms.
+    /// Tests that recounts change nothing and are right: compares `first`, the run with one each
+    /// second, with runs without and with one each 7 ms. Returns the difference or the error;
+    /// `None`: the law holds.
     fn recounts(&self, first: &RunResult) -> Option<String> {
         let mut spec = self.spec();
         spec.check_ns = 0;
@@ -195,8 +198,9 @@ impl Subject<'_> {
         wrong(&fine).or_else(|| same(first, &fine, "recounted each second", "each 7 ms"))
     }
 
-    /// Checks every simulated millisecond, and returns only errors about waits: other errors are
-    /// the law of recounts' concern.
+    /// Tests that no task waits in vain: runs with a check every simulated millisecond. Returns
+    /// only errors about waits (other errors are the law of recounts' concern); `None`: the law
+    /// holds.
     fn waits(&self) -> Option<String> {
         let spec = RunSpec {
             check_ns: SHORT_NS,
@@ -206,7 +210,8 @@ impl Subject<'_> {
         wrong(&once(&spec)).filter(|what| what.contains(IN_VAIN))
     }
 
-    /// Compares runs with different sampling intervals.
+    /// Tests that the interval of samples changes nothing but the series: compares `first` with
+    /// runs at other intervals. Returns the difference; `None`: the law holds.
     fn samples(&self, first: &RunResult) -> Option<String> {
         let unsampled = |r: &RunResult| {
             let mut r = r.clone();
@@ -224,7 +229,8 @@ impl Subject<'_> {
         })
     }
 
-    /// Compares the run with one in which the page tracker is switched.
+    /// Tests that the page tracker changes nothing but its own report: compares `first` with a run
+    /// in which it is switched over. Returns the difference; `None`: the law holds.
     fn tracker(&self, first: &RunResult) -> Option<String> {
         let mut spec = self.spec();
         spec.track_pages = !spec.track_pages;
@@ -233,7 +239,8 @@ impl Subject<'_> {
         same(first, &tracked, "without the tracker", "with it")
     }
 
-    /// Compares the run with one that records trace events, and with one without tracepoints.
+    /// Tests that trace events change nothing: compares `first` with a run that records them and
+    /// with one that has no tracepoints. Returns the difference; `None`: the law holds.
     fn traced(&self, first: &RunResult) -> Option<String> {
         let (traced, _) = sim::run::traced(&self.spec(), &Control::default());
         let without = sim::run::with_tracepoints::<false>(&self.spec(), &Control::default());
@@ -241,7 +248,9 @@ impl Subject<'_> {
             .or_else(|| same(first, &without, "untraced", "without tracepoints"))
     }
 
-    /// Compares outcomes and `results.json` of two iterations on one thread and on three.
+    /// Tests that the number of threads changes nothing: compares outcomes and `results.json` of
+    /// two iterations on one thread and on three. Returns the difference; `None`: the law holds, or
+    /// a run failed.
     fn jobs(&self) -> Option<String> {
         let mut experiment = self.experiment.clone();
         experiment.iterations = 2;
@@ -253,7 +262,8 @@ impl Subject<'_> {
         })
     }
 
-    /// Compares two iterations with the first two of three.
+    /// Tests that fewer iterations are the first of more: compares two with the first two of three.
+    /// Returns the difference; `None`: the law holds, or a run failed.
     fn prefix(&self) -> Option<String> {
         let [two, three] = [2, 3].map(|iterations| {
             let mut experiment = self.experiment.clone();
@@ -299,8 +309,9 @@ impl Subject<'_> {
         Ok(None)
     }
 
-    /// Applies all changes without effect together and, if the result differs, each alone to name
-    /// the culprit.
+    /// Tests that changes without an effect on the experiment (a parameter that is not read, for
+    /// example) change nothing: applies all of them together and, if the result differs, each alone
+    /// to name the culprit. Returns the difference; `None`: the law holds.
     fn no_op(&self) -> io::Result<Option<String>> {
         let spec = spec_of(self.experiment, 0);
         let seed = spec.seed;
@@ -348,12 +359,13 @@ impl Subject<'_> {
     }
 }
 
-/// Returns true if a cell differs from `like` in nothing but the policy, which is `policy`.
+/// Returns true if `cell` has the policy `policy`, and filesystem and machine of `like`.
 fn same_but_policy(cell: &Cell, like: &Cell, policy: &str) -> bool {
     cell.policy == policy && cell.filesystem == like.filesystem && cell.machine == like.machine
 }
 
-/// Returns the error in a result that is wrong by itself; `None`: it has none.
+/// Returns the error of a run that is wrong by itself, a recount that failed or a task that waits
+/// for ever; `None`: it has none.
 fn wrong(result: &RunResult) -> Option<String> {
     match &result.outcome {
         Outcome::Failed { error }
@@ -365,7 +377,7 @@ fn wrong(result: &RunResult) -> Option<String> {
     }
 }
 
-/// Runs an experiment on `jobs` threads, with every check if `check`.
+/// Runs an experiment on `jobs` threads; `check`: each iteration twice and with all recounts.
 fn run(
     experiment: &Experiment,
     jobs: usize,
@@ -381,7 +393,7 @@ fn run(
     runner::run(experiment, &options, &sim::run)
 }
 
-/// Returns the run of a cell's first iteration.
+/// Returns the run of the first iteration of the cell with that index.
 fn spec_of(experiment: &Experiment, cell: usize) -> RunSpec {
     RunSpec {
         seed: iteration_seed(experiment, 0),
@@ -394,7 +406,8 @@ pub fn once(spec: &RunSpec) -> RunResult {
     sim::run(spec, &Control::default())
 }
 
-/// Returns the first difference between two results, with the names `this` and `that` for them.
+/// Returns a description of the first difference between two results, which it calls `this` and
+/// `that`; `None`: they are equal.
 fn same(a: &RunResult, b: &RunResult, this: &str, that: &str) -> Option<String> {
     let text = difference(a, b)?;
     Some(
@@ -403,7 +416,8 @@ fn same(a: &RunResult, b: &RunResult, this: &str, that: &str) -> Option<String> 
     )
 }
 
-/// Returns the first difference between the iterations that both outcomes have.
+/// Returns the first difference between the iterations that both outcomes have, which it calls
+/// `this` and `that`; `None`: they are equal.
 fn differs(a: &Outcomes, b: &Outcomes, this: &str, that: &str) -> Option<String> {
     let pairs = a.results.iter().zip(&b.results);
     pairs
@@ -412,7 +426,8 @@ fn differs(a: &Outcomes, b: &Outcomes, this: &str, that: &str) -> Option<String>
         .find_map(|(x, y)| same(x, y, this, that))
 }
 
-/// Makes every report twice. Returns a message if any differs.
+/// Tests that reports depend on results only: makes each twice. Returns a message if one differs,
+/// else `None`.
 fn report(outcomes: &Outcomes) -> Option<String> {
     let texts = || {
         let comparison = Comparison::new(outcomes);

@@ -38,7 +38,9 @@ pub struct Drawn {
 /// Mount point of the second filesystem.
 pub const MOUNT: &str = "mnt2";
 
-/// Draws the machine of a seed.
+/// Draws the machine of a seed: memory and nodes, CPUs, kernel parameters, sysctls, disks and swap,
+/// with the words that the space allows. Returns its table and the properties that programs and
+/// policies depend on.
 pub fn machine(seed: u64, space: &Space) -> Drawn {
     let d = &mut Dice::new(seed, "machine");
     let memory = if d.one_in(8) {
@@ -117,8 +119,9 @@ pub fn machine(seed: u64, space: &Space) -> Drawn {
     }
 }
 
-/// Turns the disks of a machine into a list and adds more. Returns the capacity in bytes of the
-/// smallest one added.
+/// Turns the disks of a machine's table into a list and adds more, with their mount points in
+/// `mounts`. Returns the capacity in bytes of the smallest one added, or the largest number if none
+/// was.
 fn several(d: &mut Dice, space: &Space, table: &mut Table, mounts: &mut Vec<String>) -> u64 {
     let kinds = space.choices("machine.disk.#.filesystem");
     let mut list = Vec::new();
@@ -164,7 +167,9 @@ fn put(table: &mut Table, key: &str, value: Table) {
 
 type Zones = Vec<(u64, String, u64)>;
 
-/// Draws nodes with zones; each zone has whole pages and at least a MiB.
+/// Draws nodes with zones whose memory is about `memory` bytes together; each zone has whole pages
+/// and at least a MiB. Returns the list of nodes for the machine file, and node, kind and bytes of
+/// each zone.
 fn zones(d: &mut Dice, space: &Space, memory: u64, nodes: u64, cpus: u64) -> (Vec<Value>, Zones) {
     let kinds = space.choices("machine.node.#.zones.#.zone").iter();
     let kinds: Vec<&String> = kinds.filter(|k| *k != "HighMem").collect();
@@ -219,9 +224,9 @@ fn zones(d: &mut Dice, space: &Space, memory: u64, nodes: u64, cpus: u64) -> (Ve
     (list, all)
 }
 
-/// Renames the zones as on a 32-bit machine: a node's lowest zone above DMA is Normal, the memory
-/// above it HighMem. A machine with more low memory than a 32-bit kernel has addresses for is left
-/// as it was.
+/// Renames the zones as on a 32-bit machine, in the list of nodes and in `zones`: a node's lowest
+/// zone above DMA is Normal, the memory above it HighMem. A machine with more memory than a 32-bit
+/// kernel has addresses for is left as it was.
 fn of_32_bits(list: &mut [Value], zones: &mut Zones) {
     let mut all = Zones::new();
     for (node, name, bytes) in zones.iter() {
@@ -258,7 +263,8 @@ fn of_32_bits(list: &mut [Value], zones: &mut Zones) {
     *zones = all;
 }
 
-/// Draws the memory in use at boot: none, or shares that leave some free.
+/// Draws the memory in use at boot, in bytes by kind: none, or shares of `memory` that leave some
+/// free.
 fn boot(d: &mut Dice, space: &Space, memory: u64) -> Table {
     let mut table = Table::new();
     let tight = d.one_in(12);
@@ -275,7 +281,8 @@ fn boot(d: &mut Dice, space: &Space, memory: u64) -> Table {
     table
 }
 
-/// Draws a swap area; returns its table and the bytes that it takes from the first disk.
+/// Draws a swap area, on a disk of its own or on the first one, which has `capacity` bytes. Returns
+/// its table and the bytes that it takes from the first disk.
 fn swap(d: &mut Dice, space: &Space, capacity: u64) -> (Table, u64) {
     let mut swap = Table::new();
     let mut size = d.magnitude(MIB, 64 * MIB);
@@ -292,7 +299,8 @@ fn swap(d: &mut Dice, space: &Space, capacity: u64) -> (Table, u64) {
     (swap, taken)
 }
 
-/// Draws a disk; returns its table and its capacity in bytes.
+/// Draws a disk: kind, capacity, scheduler, parameters and faults. Returns its table and its
+/// capacity in bytes.
 fn disk(d: &mut Dice, space: &Space) -> (Table, u64) {
     let path = "machine.disk";
     let mut table = Table::new();
@@ -332,7 +340,8 @@ fn disk(d: &mut Dice, space: &Space) -> (Table, u64) {
     (table, capacity)
 }
 
-/// Draws a fault; most begin soon after the second in which the machine boots.
+/// Draws a fault of a disk: its kind, when it begins and how long it lasts in simulated seconds.
+/// Most begin soon after the second in which the machine boots.
 fn fault(d: &mut Dice, space: &Space) -> Value {
     let kind = d.pick(space.choices("machine.disk.faults.#.kind")).clone();
     let at_s = match d.between(0, 4) {

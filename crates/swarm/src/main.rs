@@ -103,6 +103,8 @@ enum Command {
     },
 }
 
+/// Runs the command: a hunt without one. Returns the command's exit code, or 2 with a message if it
+/// failed.
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
@@ -121,6 +123,8 @@ fn main() -> ExitCode {
 }
 
 impl Common {
+    /// Returns the limits of a worker for each case: CPU time and address space from the options,
+    /// the others as by default.
     fn limits(&self) -> Limits {
         Limits {
             cpu: Duration::from_secs(self.cpu),
@@ -129,6 +133,8 @@ impl Common {
         }
     }
 
+    /// Returns the hunt of these options over `tasks`, ended after `seconds` if given; its workers
+    /// are this program.
     fn hunt(&self, tasks: Tasks, seconds: Option<u64>) -> io::Result<Hunt> {
         let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
         Ok(Hunt {
@@ -203,7 +209,7 @@ fn tell(bag: &Bag, tasks: Tasks) -> ExitCode {
     ExitCode::from(u8::from(missing > 0 || !bag.finds.is_empty()))
 }
 
-/// Returns the law of this name; an error names those accepted.
+/// Returns the law of this name; `None` if there is no name. An error names those accepted.
 fn law(name: Option<&str>) -> io::Result<Option<Law>> {
     let Some(name) = name else { return Ok(None) };
     let known = [&Law::ANY[..], &Law::TRENDS, &[Law::Check]].concat();
@@ -226,7 +232,8 @@ fn laws(only: Option<Law>) -> Vec<Law> {
     }
 }
 
-/// Holds files, and the TOML files of folders, to the laws. The exit code is 1 if any breaks one.
+/// Holds experiment files, and the TOML files of folders, to the law `name` or to all laws, and
+/// prints each breach. The exit code is 1 if there is one.
 fn replay(files: &[PathBuf], name: Option<&str>, common: &Common) -> io::Result<ExitCode> {
     let only = law(name)?;
     let mut all = Vec::new();
@@ -262,7 +269,8 @@ fn replay(files: &[PathBuf], name: Option<&str>, common: &Common) -> io::Result<
     Ok(ExitCode::from(u8::from(broken > 0)))
 }
 
-/// Minimises an experiment file and prints the result.
+/// Minimises an experiment file that breaks the law `name` (absent: that of checks) and prints the
+/// result. The exit code is 1, or 0 if the file keeps the law.
 fn smaller(file: &Path, name: Option<&str>, common: &Common) -> io::Result<ExitCode> {
     let only = law(name)?.unwrap_or(Law::Check);
     let hunt = common.hunt(Tasks::Seeds(0, 0), None)?;
@@ -287,7 +295,7 @@ fn smaller(file: &Path, name: Option<&str>, common: &Common) -> io::Result<ExitC
     Ok(ExitCode::from(1))
 }
 
-/// Prints the experiment of a seed.
+/// Prints the experiment that a seed draws, and the sizes of the files that it refers to.
 fn show(seed: u64) -> io::Result<ExitCode> {
     let folder = tempfile::tempdir()?;
     match Case::of_seed(seed, &Space::new(), folder.path())? {

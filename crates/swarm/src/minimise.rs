@@ -13,8 +13,9 @@ enum Step {
 
 type Way = Vec<Step>;
 
-/// Returns the smallest case found for which `still` says that it shows the same. Stops after
-/// `questions` calls, or when `still` returns `None`.
+/// Returns the smallest case found that still shows what `case` shows: makes one edit after the
+/// other (without a key, with a smaller number) and keeps those for which `still` returns true.
+/// Stops when no edit helps, after `questions` calls, or when `still` returns `None`.
 pub fn minimise(case: &Case, questions: u32, mut still: impl FnMut(&Case) -> Option<bool>) -> Case {
     let mut best = case.clone();
     let mut left = questions;
@@ -46,7 +47,8 @@ pub fn minimise(case: &Case, questions: u32, mut still: impl FnMut(&Case) -> Opt
     }
 }
 
-/// Returns a case with its `nth` edit made, larger edits first; `None` behind the last.
+/// Returns a case with its `nth` edit made, larger edits first: removed keys and elements, then
+/// smaller values, then files beside the experiment with fewer lines. `None` behind the last.
 fn edit(case: &Case, nth: usize) -> Option<Case> {
     let mut ways = Vec::new();
     list(
@@ -59,6 +61,7 @@ fn edit(case: &Case, nth: usize) -> Option<Case> {
     if nth < ways.len() {
         return Some(with(case, |root| remove(root, &ways[nth])));
     }
+    // The index among the remaining edits, counted down.
     let mut at = nth - ways.len();
     for way in &ways {
         let root = Value::Table(case.table.clone());
@@ -84,7 +87,7 @@ fn edit(case: &Case, nth: usize) -> Option<Case> {
     None
 }
 
-/// Returns a copy of a case whose table is changed.
+/// Returns a copy of a case whose table `change` has changed.
 fn with(case: &Case, change: impl FnOnce(&mut Value)) -> Case {
     let mut root = Value::Table(case.table.clone());
     change(&mut root);
@@ -97,7 +100,7 @@ fn with(case: &Case, change: impl FnOnce(&mut Value)) -> Case {
     }
 }
 
-/// Lists the paths to everything below a value.
+/// Appends to `ways` the paths to everything below `value`; `way` is the path to `value` itself.
 fn list(value: &Value, way: &mut Way, ways: &mut Vec<Way>) {
     let mut below = |step: Step, value: &Value| {
         way.push(step);
@@ -120,7 +123,7 @@ fn list(value: &Value, way: &mut Way, ways: &mut Vec<Way>) {
     }
 }
 
-/// Returns the value at a path.
+/// Returns the value at a path below `root`; `None` if there is none.
 fn get<'a>(root: &'a Value, way: &[Step]) -> Option<&'a Value> {
     way.iter().try_fold(root, |value, step| match step {
         Step::Key(key) => value.get(key),
@@ -128,6 +131,7 @@ fn get<'a>(root: &'a Value, way: &[Step]) -> Option<&'a Value> {
     })
 }
 
+/// Returns the value at a path below `root`, to be changed; `None` if there is none.
 fn get_mut<'a>(root: &'a mut Value, way: &[Step]) -> Option<&'a mut Value> {
     way.iter().try_fold(root, |value, step| match step {
         Step::Key(key) => value.get_mut(key),
@@ -135,7 +139,7 @@ fn get_mut<'a>(root: &'a mut Value, way: &[Step]) -> Option<&'a mut Value> {
     })
 }
 
-/// Removes the key or element at a path.
+/// Removes the key or element at a path below `root`, if it is there.
 fn remove(root: &mut Value, way: &[Step]) {
     let Some((last, before)) = way.split_last() else {
         return;
@@ -158,7 +162,8 @@ fn set(root: &mut Value, way: &[Step], value: Value) {
     }
 }
 
-/// Returns smaller values that may replace one, smallest first.
+/// Returns smaller values that may replace one, smallest first: numbers nearer to 0, or a shorter
+/// command line.
 fn smaller(value: &Value) -> Vec<Value> {
     match value {
         Value::Integer(n) => numbers(*n).into_iter().map(Value::Integer).collect(),
@@ -223,7 +228,8 @@ fn lines(text: &str) -> Vec<String> {
     all
 }
 
-/// Returns the text without each of its parts in turn.
+/// Returns variants of a text that consists of `parts` between separators, each without one of the
+/// parts.
 fn without_each(parts: &[&str], separator: &str) -> Vec<String> {
     (0..parts.len())
         .map(|at| {

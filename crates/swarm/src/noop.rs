@@ -20,7 +20,9 @@ impl Change {
     }
 }
 
-/// Returns the changes without effect on a case; `spec` is the run of its first cell.
+/// Returns the changes that have no effect on the results of a case, such as a policy that no cell
+/// uses: each result must stay the same bytes. `spec` is the run of its first cell, which tells
+/// what is in use.
 pub fn all(case: &Case, spec: &RunSpec) -> Vec<Change> {
     let mut changes = of_params(case, spec);
     let mut add = |about, apply: Box<dyn Fn(&mut Table)>| changes.push(Change { about, apply });
@@ -117,8 +119,8 @@ pub fn all(case: &Case, spec: &RunSpec) -> Vec<Change> {
 /// A change of an experiment's table.
 type Edit = Box<dyn Fn(&mut Table)>;
 
-/// Makes a change that writes the swappiness that a run has at a time once more. `None`: the run
-/// has ended by then.
+/// Returns an edit of the experiment's table that writes the swappiness once more, at `at_ns` of
+/// simulated time, with the value that the run has by then. `None`: the run has ended by then.
 fn written_again(spec: &RunSpec, at_ns: u64) -> Option<Edit> {
     if spec.time_limit_ns > 0 && at_ns >= spec.time_limit_ns {
         return None;
@@ -140,8 +142,8 @@ fn written_again(spec: &RunSpec, at_ns: u64) -> Option<Edit> {
     }))
 }
 
-/// Adds changes to switches of the first cell's policy, if the experiment has a table for that
-/// policy.
+/// Adds changes to switches of the first cell's policy that nothing reads with its other switches,
+/// if the experiment has a table for that policy.
 fn of_policy(case: &Case, spec: &RunSpec, changes: &mut Vec<Change>) {
     use mm::policy::{Mobility, ReclaimWriteback, Watermarks};
     let (policy, name) = (&spec.policy, spec.policy.name.clone());
@@ -149,6 +151,7 @@ fn of_policy(case: &Case, spec: &RunSpec, changes: &mut Vec<Change>) {
     if !tables.is_some_and(|t| t.contains_key(&name)) {
         return;
     }
+    // A change that sets one key of the policy's table.
     let mut set = |about, key: &'static str, value: Value| {
         let name = name.clone();
         changes.push(Change {
@@ -201,7 +204,8 @@ fn of_policy(case: &Case, spec: &RunSpec, changes: &mut Vec<Change>) {
     }
 }
 
-/// Returns changes to parameters that no part of the machine uses, and of defaults written out.
+/// Returns two changes: other values for parameters that no part of the machine uses, and the
+/// defaults written out for those in use.
 fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
     let machine = &spec.machine;
     let swap = machine.swap.as_ref().and_then(|s| s.disk.as_ref());
@@ -212,6 +216,7 @@ fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
         .collect();
     let on = |kinds: &[FsKind]| filesystems.iter().any(|f| kinds.contains(f));
     let cfq = disks.iter().any(|d| d.scheduler() == Scheduler::Cfq);
+    // True if the machine has the disk or filesystem that reads the parameter.
     let used = |info: &ParamInfo| {
         let of = |prefix: &str| info.name.starts_with(prefix);
         let mut kinds = DiskKind::ALL.iter();
@@ -230,6 +235,7 @@ fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
             () => true,
         }
     };
+    // True if the experiment sets the parameter somewhere, so that it must not be set again.
     let is_set = |name: &str| {
         let table = |path: &[&str]| {
             let mut table = Some(&case.table);
@@ -281,7 +287,7 @@ fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
     ]
 }
 
-/// Returns a table within tables, making it if it is missing.
+/// Returns the table at a path of keys below `table`, and makes it if it is missing.
 fn sub<'a>(mut table: &'a mut Table, path: &[&str]) -> &'a mut Table {
     for key in path {
         let below = table

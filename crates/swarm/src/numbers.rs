@@ -7,7 +7,8 @@ use mm::sysctl::{self, Fits};
 use sim::params::ParamInfo;
 use toml::{Table, Value};
 
-/// Draws a value of a parameter: its ends are as likely as all values between them.
+/// Draws a value of a model parameter within its range: its minimum, its maximum, any value
+/// between, or one near the default.
 pub fn parameter(d: &mut Dice, info: &ParamInfo) -> Value {
     let (min, max) = (info.min, info.max);
     let between = if min > 0.0 && max / min > 16.0 {
@@ -28,7 +29,8 @@ pub fn parameter(d: &mut Dice, info: &ParamInfo) -> Value {
     Value::Float(value)
 }
 
-/// Draws values for some of the given parameters; half the time for none.
+/// Draws values for up to `most` of the parameters `known`; half the time for none. Returns them by
+/// name.
 pub fn parameters<'a>(
     d: &mut Dice,
     known: impl Iterator<Item = &'a ParamInfo>,
@@ -52,8 +54,8 @@ pub fn parameters<'a>(
 #[derive(Debug, Clone, Copy)]
 pub struct Memory(pub u64);
 
-/// Returns the minimum and maximum of a sysctl from its table. `None`: there is no sysctl of this
-/// key.
+/// Returns the least and the largest value to be drawn for a sysctl, in the sysctl's own unit;
+/// `None`: there is no sysctl of this key. The range of some depends on the machine's memory.
 pub fn sysctl(key: &str, memory: Memory) -> Option<(u64, u64)> {
     let kbytes = memory.0 / 1024;
     let info = sysctl::info(key.strip_suffix(".#").unwrap_or(key))?;
@@ -69,7 +71,7 @@ pub fn sysctl(key: &str, memory: Memory) -> Option<(u64, u64)> {
     })
 }
 
-/// Draws sysctls of a machine or a policy: none, some or all.
+/// Draws sysctls of a machine or a policy: none, some or all of those that the space has.
 pub fn sysctls(d: &mut Dice, space: &Space, memory: Memory) -> Table {
     let mut table = Table::new();
     if !d.one_in(3) {
@@ -102,8 +104,9 @@ pub fn sysctls(d: &mut Dice, space: &Space, memory: Memory) -> Table {
     table
 }
 
-/// Sorts the watermarks. If one is set, all three are, because the values of the kernel's formula
-/// for the others are not known here. The minimum has two names, of which one suffices.
+/// Makes the watermarks in a table of sysctls ascend, as the kernel demands: if one is set, all
+/// three are drawn and sorted, because the values of the kernel's formula for the others are not
+/// known here. The minimum has two names, of which one suffices.
 fn ascending(table: &mut Table, memory: Memory, d: &mut Dice) {
     const MARKS: [&str; 3] = ["wmark_min_kbytes", "wmark_low_kbytes", "wmark_high_kbytes"];
     if !MARKS.iter().any(|key| table.contains_key(*key)) {
@@ -126,7 +129,8 @@ pub fn whole(n: u64) -> Value {
     Value::Integer(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
-/// Draws a value for a switch of a policy.
+/// Draws a value for the switch `key` of a policy: one of the words that fit, true or false, or a
+/// number from its range.
 ///
 /// # Panics
 /// The swarm does not know the values of this key of the schema.

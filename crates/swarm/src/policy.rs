@@ -7,7 +7,8 @@ use crate::space::Space;
 use mm::Policy;
 use toml::{Table, Value};
 
-/// Draws `[policies]` and returns it with the names to be listed in `policy`, the baseline first.
+/// Draws one or two policies of a seed: presets, or tables that change one. Returns the tables by
+/// name (`[policies]`), and the names to be listed in `policy`, the baseline first.
 pub fn policies(seed: u64, space: &Space, machine: &Drawn) -> (Table, Vec<String>) {
     let d = &mut Dice::new(seed, "policies");
     let mut tables = Table::new();
@@ -28,7 +29,8 @@ pub fn policies(seed: u64, space: &Space, machine: &Drawn) -> (Table, Vec<String
     (tables, names)
 }
 
-/// Draws the table of one policy: a base and some changed switches.
+/// Draws the table of one policy: a preset as base, some changed switches, and sometimes watermarks
+/// and sysctls.
 fn policy(d: &mut Dice, space: &Space, machine: &Drawn) -> Table {
     let mut table = Table::new();
     table.insert("base".into(), (*d.pick(Policy::PRESETS)).into());
@@ -63,7 +65,8 @@ fn policy(d: &mut Dice, space: &Space, machine: &Drawn) -> Table {
     table
 }
 
-/// Draws watermarks for some of the machine's zones.
+/// Draws a profile of learned watermarks: minimum, low and high in kB for some of the machine's
+/// zones.
 fn profile(d: &mut Dice, machine: &Drawn) -> Table {
     let mut zones = Vec::new();
     for (node, zone, bytes) in &machine.zones {

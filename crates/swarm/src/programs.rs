@@ -27,7 +27,8 @@ struct Programs<'a> {
     files: Table,
 }
 
-/// Draws a command line of a seed for a machine.
+/// Draws the command line of a seed for a machine: one to three programs, one after the other or at
+/// the same time, and the files that must exist before they run.
 pub fn line(seed: u64, machine: &Drawn) -> Line {
     let mut p = Programs {
         d: Dice::new(seed, "programs"),
@@ -40,6 +41,7 @@ pub fn line(seed: u64, machine: &Drawn) -> Line {
         _ => 3,
     };
     let mut command = String::new();
+    // Whether a final `wait` would end: no program runs for ever.
     let mut waits = true;
     let programs: Vec<&str> = workload::programs::named().collect();
     for nth in 0..n {
@@ -64,7 +66,8 @@ pub fn line(seed: u64, machine: &Drawn) -> Line {
     }
 }
 
-/// Draws one program with its operands, for tests of the generator.
+/// Draws a call of the program `name` alone, with the files that it needs, for tests of the
+/// generator.
 pub fn one(seed: u64, name: &str, machine: &Drawn) -> Line {
     let mut p = Programs {
         d: Dice::new(seed, name),
@@ -79,7 +82,8 @@ pub fn one(seed: u64, name: &str, machine: &Drawn) -> Line {
 }
 
 impl Programs<'_> {
-    /// Draws a program's call; `endless`: it runs until the workload ends.
+    /// Draws a call of the program `name` with its operands, and with what must run before it.
+    /// `endless`: it runs until the workload ends.
     fn program(&mut self, name: &str, endless: bool) -> String {
         match name {
             "burst" => self.burst(endless),
@@ -119,7 +123,7 @@ impl Programs<'_> {
         }
     }
 
-    /// Draws a program to be started by another.
+    /// Draws a program that another one starts: fs_mark, mmap-strm or dd.
     fn simple(&mut self) -> String {
         match self.d.between(0, 3) {
             0 => self.fs_mark(None),
@@ -128,8 +132,8 @@ impl Programs<'_> {
         }
     }
 
-    /// Draws a size in bytes: at least `least`, at most `times` the memory or, mostly, what the
-    /// smallest disk holds.
+    /// Draws a size in bytes: at least `least`, at most `times` the memory and, mostly, a third of
+    /// the smallest disk.
     fn size(&mut self, least: u64, times: u64) -> u64 {
         let most = self.machine.memory * times;
         // A full disk is legal too; it may fill up before all of memory is written.
@@ -162,7 +166,8 @@ impl Programs<'_> {
         self.path(&name)
     }
 
-    /// Draws a dd that reads, writes or copies files.
+    /// Draws a call of dd that reads, writes or copies files; a file to be read is added to those
+    /// that exist before the run.
     fn dd(&mut self) -> String {
         let d = &mut self.d;
         let bs = match d.between(0, 3) {
@@ -170,6 +175,7 @@ impl Programs<'_> {
             1 => 4096,
             _ => d.magnitude(4, 1024) * KIB,
         };
+        // 0: reads a file; 1 and 2: writes one; 3: copies.
         let kind = d.between(0, 3);
         let bytes = self.size(4 * KIB, 2);
         let count = (bytes / bs).clamp(1, RECORDS);
@@ -223,7 +229,8 @@ impl Programs<'_> {
         line
     }
 
-    /// Draws a call of fs_mark, in `tree` or in a directory of its own.
+    /// Draws a call of fs_mark (makes many files): in `tree`, where they stay for another program,
+    /// or in a directory of its own. Numbers and sizes are kept such that a run costs milliseconds.
     fn fs_mark(&mut self, tree: Option<&str>) -> String {
         let dir = match tree {
             Some(tree) => tree.to_owned(),
@@ -274,6 +281,7 @@ impl Programs<'_> {
         line
     }
 
+    /// Draws a call of mmap-strm: threads, memory, and shares of streaming and mixed use.
     fn mmap_strm(&mut self) -> String {
         let dir = self.path("strm");
         let bytes = self.size(64 * KIB, 2);
@@ -364,6 +372,7 @@ impl Programs<'_> {
         line
     }
 
+    /// Draws a call of simoop: threads, memory, files and work on one directory or two.
     fn simoop(&mut self) -> String {
         let mib = self.machine.memory / MIB;
         let (first, second) = (self.path("loop"), self.path("pool"));
@@ -392,6 +401,7 @@ impl Programs<'_> {
         line
     }
 
+    /// Draws a call of tiobench: size in MB, threads, block size and random requests.
     fn tiobench(&mut self) -> String {
         let dir = self.path("tio");
         let megabytes = self.size(MIB, 2) / MIB;

@@ -39,7 +39,8 @@ pub struct Space {
 }
 
 impl Space {
-    /// Reads the schema of experiment files.
+    /// Reads the places of all experiments, keys and the values that fit there, from the JSON
+    /// schema of experiment files.
     pub fn new() -> Self {
         let schema = lab::experiment::schema();
         let mut places = Places::new();
@@ -48,7 +49,7 @@ impl Space {
         Self { places }
     }
 
-    /// Returns the words that fit at a path; empty if it takes no words.
+    /// Returns the words that the schema allows at a path; empty if no words fit there.
     pub fn choices(&self, path: &str) -> &[String] {
         match self.places.get(path) {
             Some(Fits::Choice(words)) => words,
@@ -56,7 +57,8 @@ impl Space {
         }
     }
 
-    /// Returns the places anywhere below a table, by the rest of their path.
+    /// Returns the places anywhere below a table that take a value: the rest of their path, and the
+    /// kind of value that fits.
     pub fn below<'a>(&'a self, table: &'a str) -> impl Iterator<Item = (&'a str, &'a Fits)> {
         self.places.iter().filter_map(move |(path, fits)| {
             let rest = path.strip_prefix(table)?.strip_prefix('.')?;
@@ -75,9 +77,9 @@ impl Default for Space {
 /// kernels built.
 const OF_KERNELS: &str = "#/$defs/KernelPolicy";
 
-/// Enters the places below `path`. A key that takes several kinds of values (a word or a table) has
-/// the places of all of them; a list of alternatives for one value is an axis, and no place of its
-/// own.
+/// Enters the places at `path` and below, which the schema's `node` describes; `root` is the whole
+/// schema, for references. A key that takes several kinds of values (a word or a table) has the
+/// places of all of them; a list of alternatives for one value is an axis, and no place of its own.
 fn walk(root: &Value, node: &Value, path: &str, places: &mut Places) {
     if let Some(reference) = node.get("$ref").and_then(Value::as_str) {
         if reference == OF_KERNELS {
@@ -145,7 +147,8 @@ fn walk(root: &Value, node: &Value, path: &str, places: &mut Places) {
     }
 }
 
-/// Enters a place, merging it with what is known of its path.
+/// Enters a place with the kind of value that fits there. If the path is known, words are added to
+/// its words, and a table replaces a single value.
 fn enter(places: &mut Places, path: &str, fits: Fits) {
     match (places.get_mut(path), fits) {
         (None, fits) => {

@@ -32,8 +32,9 @@ const TOLERANCE: f64 = 0.02;
 /// Probability of a chance difference below which one counts.
 const LEVEL: f64 = 0.001;
 
-/// Draws a case for a law: like any other, but without faults and extreme parameters, and with a
-/// workload that tests the law.
+/// Draws a case for a law of medians: a machine and a policy like any other, but without faults and
+/// extreme parameters, and with a workload that tests the law: random reads for [`Law::Memory`], a
+/// written file for the disk's.
 pub fn draw(law: Law, seed: u64, space: &Space) -> Case {
     let d = &mut Dice::new(seed, law.name());
     let mut machine = machine::machine(seed, space);
@@ -87,8 +88,9 @@ pub fn draw(law: Law, seed: u64, space: &Space) -> Case {
     Case { table, beside }
 }
 
-/// Tests a law of medians on a case. Returns a message if it is broken; `None`: it holds, or does
-/// not apply.
+/// Tests a law of medians on a case: compares the runs of nine seeds with those of a better machine
+/// (twice the memory, or a faster disk). If its median is worse, 36 other seeds decide. Returns a
+/// message if the law is broken; `None`: it holds, or does not apply.
 ///
 /// # Errors
 /// A case cannot be written.
@@ -104,11 +106,14 @@ pub fn holds(law: Law, case: &Case, folder: &Path) -> io::Result<Option<String>>
     let (Ok(small), Ok(large)) = (case.load(folder)?, better.load(folder)?) else {
         return Ok(None);
     };
+    // The figure that must not grow: the share of reads that ask the disk, or the elapsed time in
+    // seconds.
     let figure: fn(&RunResult) -> Option<f64> = match law {
         Law::Memory => |r| r.metrics.get("read_hit_ratio").map(|m| 1.0 - m.value),
         _ => |r| r.metrics.get("elapsed").map(|m| m.value),
     };
     let sides = [&small, &large];
+    // The figures of the machine as it is and of the better one.
     let of = |seeds: Range<u32>| sides.map(|side| figures(side, seeds.clone(), figure));
     let tick = match law {
         Law::Disk => small.cells.first().map_or(0.0, tick_of),
@@ -137,8 +142,8 @@ pub fn holds(law: Law, case: &Case, folder: &Path) -> io::Result<Option<String>>
     }))
 }
 
-/// Returns true if a figure is worse by more than chance and a tick (in the figure's unit) can
-/// explain.
+/// Returns true if the figure `after` exceeds `before` by more than chance and a tick (in the
+/// figure's unit) can explain.
 fn is_worse(before: f64, after: f64, tick: f64) -> bool {
     after > before * (1.0 + TOLERANCE) && after > before + tick
 }
@@ -148,7 +153,8 @@ fn tick_of(cell: &Cell) -> f64 {
     1.0 / f64::from(cell.spec.machine.hz)
 }
 
-/// Returns a figure of the runs of several seeds; `None` if any run did not complete.
+/// Returns a figure of the runs of several seeds of the first cell; `None` if any run did not
+/// complete.
 fn figures(
     experiment: &Experiment,
     seeds: Range<u32>,
@@ -165,8 +171,8 @@ fn figures(
     seeds.map(run).collect()
 }
 
-/// Doubles the memory within the same zones, except a DMA zone, whose size is limited. Returns true
-/// if anything changed.
+/// Doubles the memory of an experiment's machine within the same zones, except a DMA zone, whose
+/// size is limited. Returns true if anything changed.
 fn more_memory(table: &mut Table) -> bool {
     let nodes = table.get_mut("machine").and_then(|m| m.get_mut("node"));
     let mut changed = false;
@@ -184,7 +190,8 @@ fn more_memory(table: &mut Table) -> bool {
     changed
 }
 
-/// Doubles the rates of the tested disk, up to their maxima. Returns true if anything changed.
+/// Doubles the rates (MB/s) of the machine's disk by its parameters, up to their maxima. Returns
+/// true if anything changed.
 fn faster_disk(table: &mut Table) -> bool {
     let kind = table
         .get("machine")

@@ -97,13 +97,16 @@ impl Worker {
         self.limits = limits;
     }
 
-    /// Returns the case that was examined last.
+    /// Returns the case that the worker examined last, from the file in its folder; `None` if it
+    /// had drawn none.
     pub fn last_case(&self) -> Option<Case> {
         let bytes = std::fs::read(self.folder.path().join(NOW)).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Sends the worker a task and waits for the result.
+    /// Sends the worker process a task, starts the process if there is none, and waits for the
+    /// answer. A process that exceeds its CPU time, or uses none for too long, is killed; the
+    /// result is then a breach, as if it ended by itself.
     ///
     /// # Errors
     /// The worker cannot be started, or communication with it fails.
@@ -123,6 +126,7 @@ impl Worker {
             Some(Ok(process)) => process,
             _ => give(self.start()?)?,
         };
+        // CPU time when the law under test began, when it last grew, and the time of that.
         let mut begun = cpu_time(&process.child);
         let (mut used, mut moved) = (begun, Instant::now());
         let mut stage = None;
@@ -168,14 +172,15 @@ impl Worker {
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Returns the additional CPU time that a case with a busy machine may take.
+    /// Returns the CPU time beyond its limit that the case at this stage may take, because the CPUs
+    /// of its machine can all be busy; limited to a multiple of the limit.
     fn busy(&self, stage: Option<&Stage>) -> Duration {
         let busy_s = stage.map_or(0.0, |s| s.busy_s);
         let most = self.limits.cpu * BUSY;
         Duration::try_from_secs_f64(busy_s).map_or(most, |busy| busy.min(most))
     }
 
-    /// Starts the worker process, and a thread that reads its answers.
+    /// Starts the worker process, and a thread that passes on the lines of its answers.
     fn start(&self) -> io::Result<Process> {
         let mut child = Command::new(&self.program)
             .arg("worker")
@@ -206,6 +211,7 @@ impl Worker {
 }
 
 impl Drop for Worker {
+    /// Kills the worker process, if it runs.
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
             // The process may have ended by itself.

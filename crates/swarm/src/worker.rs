@@ -72,7 +72,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Notes in the worker's folder that a law is being tested.
+    /// Notes in the worker's folder, for the process that watches it, which law is being tested,
+    /// and how many CPU seconds the experiment's machines have.
     fn begin(law: Law, experiment: &Experiment, folder: &Path) -> io::Result<()> {
         let cells = experiment.cells.iter().map(|cell| &cell.spec);
         let seconds = cells.map(|spec| {
@@ -101,7 +102,8 @@ pub struct Answer {
 /// Place and message of the last panic.
 static PANIC: Mutex<String> = Mutex::new(String::new());
 
-/// Answers tasks until the input ends. `memory` limits the address space, in bytes.
+/// Runs the worker: answers the tasks on standard input, one a line, until the input ends. The case
+/// under examination is kept in `folder`; `memory` limits the address space, in bytes.
 ///
 /// # Errors
 /// Input or output fails, or a line is not a task.
@@ -145,7 +147,8 @@ fn cpu_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Examines a task: draws its case, checks it, and tests its laws.
+/// Examines a task: draws its case, has `lab` read it, checks it, and tests its laws. Returns the
+/// first breach, `None` if all laws hold, and the coverage.
 fn examine(task: &Task, space: &Space, folder: &Path) -> io::Result<(Option<Breach>, Seen)> {
     let mut seen = Seen::default();
     let (case, laws) = match task {
@@ -193,7 +196,8 @@ fn examine(task: &Task, space: &Space, folder: &Path) -> io::Result<(Option<Brea
     Ok((breach, seen))
 }
 
-/// Draws the case of a seed for one of the laws of medians.
+/// Draws the case of a seed for one of the laws of medians, again and again until `lab` accepts
+/// one. Returns the case and that law.
 fn of_medians(seed: u64, space: &Space, folder: &Path) -> io::Result<(Case, Vec<Law>)> {
     let law = *Dice::new(seed, "law of medians").pick(&Law::TRENDS);
     let mut case = trend::draw(law, seed, space);
@@ -206,7 +210,8 @@ fn of_medians(seed: u64, space: &Space, folder: &Path) -> io::Result<(Case, Vec<
     Ok((case, vec![law]))
 }
 
-/// Checks an experiment, then tests each law. Returns the first breach.
+/// Checks an experiment, then tests each of `laws` on it. Returns the first breach, a panic
+/// included; `None`: all hold. The coverage of the runs is added to `seen`.
 fn under_laws(
     case: &Case,
     experiment: &Experiment,
@@ -245,7 +250,7 @@ fn under_laws(
     Ok(None)
 }
 
-/// Describes an unwinding: lack of memory, or the panic.
+/// Describes an unwinding by its payload: lack of memory, or else the last panic.
 fn describe(payload: &(dyn Any + Send)) -> String {
     let no_memory = payload.downcast_ref::<NoMemory>();
     no_memory.map_or_else(last_panic, |none| format!("memory: {none}"))
@@ -256,7 +261,7 @@ fn last_panic() -> String {
     PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Fails in the given way.
+/// Makes the worker fail in the given way, for tests of its supervision.
 fn fail(trouble: Trouble) {
     match trouble {
         Trouble::Spins => loop {
