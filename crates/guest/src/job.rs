@@ -9,9 +9,10 @@ use workload::{Replay, Script, Source, Timing, fio};
 const TRACES: &str = "/trace";
 
 impl ScriptJob {
-    /// Returns the job for a script (the device of a root folder is filled in later) and, for a
-    /// trace, the host's file to put into the initramfs at the job's path. `None` if the script has
-    /// no source text: it was changed since it was read.
+    /// Converts a script into the job by which a guest gets it. Returns the job and, for a trace,
+    /// the host's file to put into the initramfs at the job's path. The device of a user's root
+    /// folder is filled in later. `None` if the script has no source text: it was changed since it
+    /// was read.
     pub fn of(script: &Script) -> Option<(Self, Option<PathBuf>)> {
         Some(match &script.source {
             Source::Line if script.line.is_empty() => return None,
@@ -37,7 +38,8 @@ impl ScriptJob {
         })
     }
 
-    /// Returns the script, parsed again; `None` for a user's own program.
+    /// Returns the script of a job, parsed again in the guest; `None` for a user's own program,
+    /// which is no script.
     ///
     /// # Errors
     /// The script can't be parsed; in one line.

@@ -15,7 +15,7 @@ mod sys;
 pub mod tracing;
 pub mod wire;
 
-/// Returns a value of /proc/meminfo, in kB.
+/// Returns the value `name` of the text of `/proc/meminfo`, in kB; `None` if it is missing.
 #[cfg(target_os = "linux")]
 pub(crate) fn meminfo(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines();

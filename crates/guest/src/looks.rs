@@ -18,7 +18,8 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Opens those of the files that can be read.
+    /// Opens those of the files that can be read; a look then reads them all. The others are passed
+    /// over.
     pub fn open(paths: &[String]) -> Self {
         let readable = |path: &String| {
             let file = File::open(path).ok()?;
@@ -37,7 +38,8 @@ impl Looks {
         self.files.iter().map(|(path, _)| path.as_str())
     }
 
-    /// Reads all files and writes their contents as frames; `at` is the time in the frames.
+    /// Takes a look: reads all files and writes their contents to `to` as frames; `at` is the time
+    /// in the frames, in nanoseconds.
     ///
     /// # Errors
     /// A file can't be read any more, or the writer fails.
@@ -56,7 +58,8 @@ impl Looks {
     }
 }
 
-/// Reads a file from its start into a buffer that grows as needed; returns the file's length.
+/// Reads a file from its start into `contents`, which grows as needed; returns the file's length in
+/// bytes.
 fn read(file: &File, contents: &mut Vec<u8>) -> io::Result<usize> {
     let mut len = 0;
     loop {

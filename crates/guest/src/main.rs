@@ -1,5 +1,7 @@
 //! `lowmark-guest`: the first process of a guest, and the processes that it starts.
 
+/// Runs as the guest's first process, or in the role that the arguments name. Returns 2 with a
+/// message on failure.
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
     use guest::init;

@@ -34,7 +34,8 @@ struct Outcomes {
 }
 
 impl Outcomes {
-    /// Records a program's outcome; returns true if it succeeded.
+    /// Records the outcome of a program: its report, or its error if it is the first. Returns true
+    /// if it succeeded.
     fn enter(&self, instance: Option<Instance>, result: HostResult<Report>) -> bool {
         match result {
             Ok(report) => lock(&self.reports).push((instance, report)),
@@ -55,7 +56,8 @@ pub struct Player {
 }
 
 impl Player {
-    /// Makes the state that the programs share. Paths of the script are below `root`.
+    /// Makes a script ready to run: the state that its programs share. Paths of the script are
+    /// below `root`.
     pub fn new(script: Script, root: OwnedFd, costs: Costs, spend: Spend) -> Self {
         let shared = Shared::new(root, script.session(), costs, spend);
         Self {
@@ -70,8 +72,9 @@ impl Player {
         &self.shared
     }
 
-    /// Runs the steps; time counts from `start`, a time of [`clock`](crate::host::clock).
-    /// Background processes may still run when it returns: they end with the process.
+    /// Runs the steps of the script until one fails; time counts from `start`, a time of
+    /// [`clock`](crate::host::clock). Background processes may still run when it returns: they end
+    /// with the process. Returns the outcome.
     pub fn run(&self, start: u64) -> Ended {
         self.shared.start(start);
         let mut behind: Vec<JoinHandle<()>> = Vec::new();
@@ -103,12 +106,14 @@ impl Player {
         self.ended(self.shared.now())
     }
 
-    /// Returns for each command of a process which instance of its program it is.
+    /// Returns for each command of a process which instance of its program it is in the script, by
+    /// which its figures are named; `None`: the only one.
     fn instances(&self, process: &Process) -> Vec<Option<Instance>> {
         let commands = process.commands.iter();
         commands.map(|c| self.script.instance(c)).collect()
     }
 
+    /// Starts a process of the script in the background, on a thread of its own.
     fn begin(&self, process: &Process) -> io::Result<JoinHandle<()>> {
         let name = process.commands.first().map_or("", Task::name);
         let instances = self.instances(process);
@@ -120,7 +125,8 @@ impl Player {
         })
     }
 
-    /// Returns the outcome at time `at`; programs in the background keep running.
+    /// Returns the outcome of the run at `at` nanoseconds: figures of all programs, the first error
+    /// and notes. Programs in the background keep running.
     fn ended(&self, at: u64) -> Ended {
         let mut reports = lock(&self.outcomes.reports).clone();
         reports.extend(
@@ -139,7 +145,8 @@ impl Player {
     }
 }
 
-/// Runs the commands of a process one after the other; returns true if all succeeded.
+/// Runs the commands of a process one after the other until one fails, and records their outcomes;
+/// returns true if all succeeded.
 fn run_process(
     process: &Process,
     instances: &[Option<Instance>],
@@ -152,7 +159,8 @@ fn run_process(
 }
 
 impl Ended {
-    /// Converts the outcome into frames, the end first.
+    /// Converts the outcome into frames for the first process: the end, notes, figures, and the
+    /// error if there is one.
     pub fn frames(self) -> Vec<Frame> {
         let mut frames = vec![Frame::End(self.at)];
         frames.extend(self.notes.into_iter().map(Frame::Note));
@@ -185,8 +193,9 @@ impl<W: Write> Voice<W> {
 }
 
 /// Runs as the programs' process: sends a hello when the script is ready, waits for the start time
-/// on `from` (8 bytes, little endian, of [`clock`](crate::host::clock)), runs, and sends the
-/// outcome and a [`Frame::Bye`].
+/// on `from` (8 bytes, little endian, of [`clock`](crate::host::clock)), runs the script, and sends
+/// the outcome and a [`Frame::Bye`] to `to`. Gauges are sent every `sample_ns` nanoseconds
+/// meanwhile, once if that is 0.
 ///
 /// # Errors
 /// A pipe fails.
@@ -223,6 +232,8 @@ pub fn live(
     voice.say(&frames)
 }
 
+/// Returns the present values of the programs' gauges as frames of the time `at`, in nanoseconds
+/// since the start.
 fn gauges(shared: &Shared, at: u64) -> Vec<Frame> {
     let gauges = shared.session().gauges().into_iter();
     let frame = |(name, unit, value): (&str, &str, f64)| {

@@ -13,6 +13,7 @@ use workload::Advice;
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
 
+/// Converts the result of a system call that returns 0 or -1: the error is errno's.
 fn done(result: libc::c_int) -> io::Result<()> {
     if result == 0 {
         Ok(())
@@ -21,6 +22,7 @@ fn done(result: libc::c_int) -> io::Result<()> {
     }
 }
 
+/// Sets the scheduling policy and the static priority of the calling thread.
 fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     let priority = libc::sched_param {
         sched_priority: priority,
@@ -29,8 +31,8 @@ fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     done(unsafe { libc::sched_setscheduler(0, policy, &raw const priority) })
 }
 
-/// Gives the calling thread real-time priority (SCHED_FIFO), so that looks are taken in time. While
-/// it runs [as a normal task](as_others), its nice value is the lowest.
+/// Gives the calling thread real-time priority (SCHED_FIFO), so that looks are taken in time. Its
+/// nice value becomes the lowest, which counts while it runs [as a normal task](as_others).
 ///
 /// # Errors
 /// As sched_setscheduler(2) and setpriority(2).
@@ -80,7 +82,8 @@ pub fn thread_times() -> (u64, u64) {
 /// The most parts that readv(2) and related calls take.
 const MOST_PARTS: usize = 1024;
 
-/// Returns parts of `len` bytes in total that all lie in the same window.
+/// Returns the parts of a readv(2) or writev(2) of `len` bytes in total, which all lie in the same
+/// window of `size` bytes: the data does not matter, and a small window saves memory.
 fn parts(window: *mut u8, size: usize, len: usize) -> Vec<libc::iovec> {
     let part = |at: usize| libc::iovec {
         iov_base: window.cast(),
@@ -98,6 +101,7 @@ pub fn window_for(len: usize) -> usize {
         .max(PAGE)
 }
 
+/// Converts the result of a read or write: the number of bytes, or errno's error if it is negative.
 fn transferred(result: isize) -> io::Result<u64> {
     u64::try_from(result).map_err(|_| io::Error::last_os_error())
 }
@@ -177,6 +181,7 @@ extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
     unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
 }
 
+/// Installs `on_bus_error` as the handler of SIGBUS, at the first call only.
 fn catch_bus_errors() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -263,8 +268,9 @@ impl Mapping {
         done(unsafe { libc::madvise(self.at.cast(), self.pages * PAGE, advice) })
     }
 
-    /// Accesses the first word of a page. `store` is stored whether or not the word was as
-    /// expected.
+    /// Accesses the first word of a page of the mapping once, so that the kernel may fault it in:
+    /// stores `store`, or only reads. Returns whether the word was as expected (always if `expect`
+    /// is `None`), or that the page can't be read. `store` is stored in any case.
     ///
     /// # Panics
     /// If the mapping has no such page.

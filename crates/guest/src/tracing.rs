@@ -35,8 +35,8 @@ pub struct Tracer {
     pages: Vec<u8>,
 }
 
-/// Reads a text file of tracefs. `header_page` ends with the first read, however short, and std's
-/// first read is only a few bytes.
+/// Reads a text file of tracefs into a large buffer: `header_page` ends with the first read,
+/// however short, and std's first read is only a few bytes.
 fn read_text(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut bytes = vec![0; 16 << 10];
@@ -56,7 +56,7 @@ fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-/// Returns the numbers of the CPUs that have a ring, in a folder of tracefs.
+/// Returns the sorted numbers of the CPUs that have a ring of events, in a folder of tracefs.
 pub(crate) fn cpus(dir: &Path) -> io::Result<Vec<u32>> {
     let mut cpus = Vec::new();
     for entry in fs::read_dir(dir.join("per_cpu"))? {
@@ -120,6 +120,7 @@ impl Tracer {
         Ok(Some(tracer))
     }
 
+    /// Writes a text into a file of this tracer's folder of tracefs.
     fn set(&self, file: &str, text: &str) -> Step {
         let path = self.dir.join(file);
         fs::write(&path, text).map_err(of(format_args!("`{text}` into {}", path.display())))
@@ -138,7 +139,8 @@ impl Tracer {
         self.set("tracing_on", "1")
     }
 
-    /// Writes the events recorded since the last call; returns their bytes.
+    /// Fetches the events that all rings have recorded since the last call and writes them to `out`
+    /// as frames; returns their bytes.
     ///
     /// # Errors
     /// A ring can't be read, or the writer fails.
@@ -150,8 +152,8 @@ impl Tracer {
         Ok(all)
     }
 
-    /// Stops recording; returns the number of lost events of each CPU. Events in the rings can
-    /// still be fetched.
+    /// Stops recording. Returns each CPU's number and how many of its events were lost; events in
+    /// the rings can still be fetched.
     ///
     /// # Errors
     /// The kernel refuses, or its statistics can't be read.
@@ -166,7 +168,8 @@ impl Tracer {
     }
 }
 
-/// Writes the contents of one ring.
+/// Fetches the contents of one ring, page by page, and writes them to `out` as frames of up to 16
+/// pages; `pages` is the buffer for one frame. Returns the number of bytes.
 fn drain(ring: &mut File, pages: &mut [u8], out: &mut impl Write) -> io::Result<usize> {
     let mut all = 0;
     loop {
@@ -198,14 +201,15 @@ fn drain(ring: &mut File, pages: &mut [u8], out: &mut impl Write) -> io::Result<
     }
 }
 
-/// Returns a count from a ring's statistics.
+/// Returns the count `name` from a ring's statistics; `None` if it is missing.
 pub(crate) fn counted(stats: &str, name: &str) -> Option<u64> {
     let mut lines = stats.lines();
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     value.trim().parse().ok()
 }
 
-/// Returns the number of lost events.
+/// Returns the number of events that a ring has lost, from its statistics: overwritten and dropped
+/// ones.
 fn lost(stats: &str) -> u64 {
     let of = |name| counted(stats, name).unwrap_or(0);
     of("overrun") + of("dropped events")

@@ -180,7 +180,8 @@ pub fn look(into: &mut Vec<u8>, ns: u64, path: &str, contents: &[u8]) {
     put(into, &head, contents);
 }
 
-/// Appends a frame: two lengths, a head and a body.
+/// Appends a frame's bytes to `into`: the lengths of head and body, 4 bytes each, little endian,
+/// then the head as JSON and the body.
 fn put(into: &mut Vec<u8>, head: &Head, body: &[u8]) {
     let at = into.len();
     into.extend([0; 8]);
@@ -206,6 +207,7 @@ struct Head {
 }
 
 impl Head {
+    /// Makes the head of a frame: its kind, a time or number, a name or text, a unit and a value.
     fn new(tag: &str, ns: u64, text: &str, unit: &str, value: f64) -> Self {
         Self {
             tag: tag.into(),
@@ -218,6 +220,7 @@ impl Head {
 }
 
 impl Frame {
+    /// Returns the frame's head, which is sent as JSON, and its body, which is sent as it is.
     fn head(&self) -> (Head, &[u8]) {
         let head = Head::new;
         let none: &[u8] = &[];
@@ -302,7 +305,7 @@ impl Frame {
     }
 }
 
-/// Fills the buffer; returns false if the source ends before that.
+/// Fills the buffer from a reader; returns false if the reader ends before that.
 fn whole(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(buffer) {
         Ok(()) => Ok(true),

@@ -24,6 +24,8 @@ struct Wakeups {
 const EVENT: &str = "vmscan:mm_vmscan_wakeup_kswapd";
 
 impl Wakeups {
+    /// Begins to count wake-ups of kswapd by a tracepoint, in the kernel's main trace buffer or, if
+    /// that records events, in an instance beside it. `None`: the kernel does not allow it.
     fn new() -> Option<Self> {
         let mut dir = PathBuf::from(TRACEFS);
         if recorded(&dir)? {
@@ -39,7 +41,8 @@ impl Wakeups {
         Some(Self { dir })
     }
 
-    /// Returns the number of events seen: those in the buffer and those overwritten.
+    /// Returns the number of wake-ups so far: events in the buffers of all CPUs and those
+    /// overwritten; `None` if it can't be read.
     fn seen(&self) -> Option<u64> {
         let cpus = cpus(&self.dir).ok()?;
         let stats = |cpu| fs::read_to_string(self.dir.join(format!("per_cpu/cpu{cpu}/stats"))).ok();
@@ -47,7 +50,8 @@ impl Wakeups {
     }
 }
 
-/// Returns true if the main buffer is used for recording, false if it is free or only counts.
+/// Returns true if the main trace buffer in `dir` records events, false if it is free or only
+/// counts; `None` if it can't be read.
 fn recorded(dir: &Path) -> Option<bool> {
     let read = |file| fs::read_to_string(dir.join(file)).ok();
     let events = read("set_event")?;
@@ -56,7 +60,8 @@ fn recorded(dir: &Path) -> Option<bool> {
     Some(!events.trim().is_empty() && !counts)
 }
 
-/// Returns the number of events that a CPU's buffer saw, from its statistics.
+/// Returns the number of events that a CPU's trace buffer saw, from its statistics; `None` if they
+/// have another form.
 fn seen(stats: &str) -> Option<u64> {
     Some(counted(stats, "entries")? + counted(stats, "overrun")?)
 }
@@ -65,7 +70,7 @@ fn unreadable(path: &str, why: impl std::fmt::Display) -> HostError {
     HostError::Unsupported(format!("{path}: {why}"))
 }
 
-/// Returns the sum of the counters whose names begin with `name`.
+/// Returns the sum of the counters in the text of `/proc/vmstat` whose names begin with `name`.
 fn sum(text: &str, name: &str) -> u64 {
     let of = |line: &str| {
         let (found, value) = line.split_once(' ')?;
@@ -76,7 +81,7 @@ fn sum(text: &str, name: &str) -> u64 {
     text.lines().filter_map(of).sum()
 }
 
-/// Returns the counter `name`; 0 if it is missing.
+/// Returns the counter `name` in the text of `/proc/vmstat`; 0 if it is missing.
 fn one(text: &str, name: &str) -> u64 {
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -89,7 +94,8 @@ impl Counts {
         Self { wakeups }
     }
 
-    /// Reads all counters but the thread's own.
+    /// Reads the system's counters that programs ask for: page faults, wake-ups of kswapd, direct
+    /// reclaims. Counters of the calling thread stay 0.
     pub(super) fn read(&self) -> HostResult<Usage> {
         const VMSTAT: &str = "/proc/vmstat";
         let text = fs::read_to_string(VMSTAT).map_err(|e| unreadable(VMSTAT, e))?;
@@ -107,7 +113,8 @@ impl Counts {
         })
     }
 
-    /// Returns a note for readers of the results, if wake-ups could not be counted.
+    /// Returns a note for readers of the results if wake-ups of kswapd could not be counted and its
+    /// runs were given instead; `None` if they could, or no program asked.
     pub(super) fn note(&self) -> Option<String> {
         let wakeups = self.wakeups.get()?;
         wakeups.is_none().then(|| {
@@ -118,7 +125,7 @@ impl Counts {
     }
 }
 
-/// Returns MemTotal in bytes.
+/// Returns the memory of the machine in bytes (MemTotal of `/proc/meminfo`).
 pub(super) fn total_memory() -> HostResult<u64> {
     const MEMINFO: &str = "/proc/meminfo";
     let text = fs::read_to_string(MEMINFO).map_err(|e| unreadable(MEMINFO, e))?;

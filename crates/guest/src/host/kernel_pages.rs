@@ -21,6 +21,8 @@ struct Pipe {
 }
 
 impl Pipe {
+    /// Makes a pipe in packet mode, in which each write takes a page of its own, with room for 256
+    /// pages or as many as the limit allows.
     fn new() -> Result<Self, Errno> {
         let (read, write) = pipe_with(PipeFlags::DIRECT | PipeFlags::CLOEXEC)?;
         let bytes = fcntl_setpipe_size(&write, PAGES * 4096)
@@ -39,7 +41,9 @@ impl Pipe {
 pub(super) struct KernelPages(Vec<Option<Pipe>>);
 
 impl KernelPages {
-    /// Takes a page; returns the number with which to give it back.
+    /// Makes the kernel take a page for this task, by a write of one byte into a pipe with room; a
+    /// new pipe is made if there is none. Returns the pipe's number, with which a page is given
+    /// back.
     pub(super) fn take(&mut self) -> Result<u32, Errno> {
         let has_room = |p: &Option<Pipe>| p.as_ref().is_some_and(|p| p.held < p.room);
         let last = self
@@ -69,7 +73,8 @@ impl KernelPages {
         Ok(at as u32)
     }
 
-    /// Gives a page back.
+    /// Makes the kernel free a page of the pipe `id`, by a read from it; the last one closes the
+    /// pipe.
     pub(super) fn give_back(&mut self, id: u32) -> Result<(), Errno> {
         let slot = self.0.get_mut(id as usize).ok_or(Errno::BADF)?;
         let pipe = slot.as_mut().ok_or(Errno::BADF)?;

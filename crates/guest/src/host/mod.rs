@@ -54,7 +54,8 @@ pub fn clock() -> u64 {
     nanoseconds(rustix::time::clock_gettime(ClockId::Monotonic))
 }
 
-/// Returns the time of the last tick of the kernel's timer, and the interval between ticks (ns).
+/// Returns the time of the last tick of the kernel's timer by [`clock`], and the interval between
+/// ticks, both in nanoseconds.
 pub fn last_tick() -> (u64, u64) {
     let coarse = ClockId::MonotonicCoarse;
     let tick = nanoseconds(rustix::time::clock_getres(coarse));
@@ -82,6 +83,7 @@ pub fn sleep_until(ns: u64) {
     }
 }
 
+/// Sleeps for `ns` nanoseconds, also across signals.
 fn sleep(ns: u64) {
     let mut left = timespec(ns);
     while let NanosleepRelativeResult::Interrupted(rest) = rustix::thread::nanosleep(&left) {
@@ -123,6 +125,7 @@ impl<T: Clone> Slots<T> {
         Self(Mutex::new(Vec::new()))
     }
 
+    /// Stores a value and returns its number: the lowest free one.
     fn put(&self, thing: T) -> u32 {
         let mut slots = lock(&self.0);
         let free = slots.iter().position(Option::is_none);
@@ -221,6 +224,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
+    /// Makes a buffer for calls of `len` bytes; its window is page-aligned for direct I/O.
     fn new(len: u64) -> Self {
         let window = sys::window_for(usize::try_from(len).unwrap_or(usize::MAX));
         // Pages take memory only once they are touched.
@@ -229,11 +233,14 @@ impl Buffer {
         Self { memory, at, window }
     }
 
+    /// Returns the part of the buffer that a call of `len` bytes uses: at most 256 KiB, again and
+    /// again.
     fn window(&self, len: u64) -> &[u8] {
         let size = sys::window_for(len as usize).min(self.window);
         &self.memory[self.at..self.at + size]
     }
 
+    /// Returns the part that [`Self::window`] does, to be read into.
     fn window_mut(&mut self, len: u64) -> &mut [u8] {
         let size = sys::window_for(len as usize).min(self.window);
         &mut self.memory[self.at..self.at + size]
@@ -265,7 +272,7 @@ impl TaskHost {
         }
     }
 
-    /// Runs a task to its end.
+    /// Runs a task to its end, spends the computation it still owes, and returns its report.
     ///
     /// # Errors
     /// The task fails.
@@ -281,7 +288,7 @@ impl TaskHost {
         self.pay(spend::WORTH_A_CALL);
     }
 
-    /// Spends the charged time if it exceeds `least` nanoseconds.
+    /// Lets the computation that is owed take time if it exceeds `least` nanoseconds.
     fn pay(&self, least: u64) {
         let debt = self.debt.get();
         if debt > least {
@@ -292,11 +299,13 @@ impl TaskHost {
         }
     }
 
+    /// Returns the open file of a descriptor, or an error if it is not open.
     fn get(&self, fd: Fd) -> HostResult<Arc<Open>> {
         let open = self.shared.open.get(fd.0);
         open.ok_or_else(|| HostError::Unsupported(format!("descriptor {} is not open", fd.0)))
     }
 
+    /// Opens a path below the tested filesystem's root.
     fn openat(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         let mode = Mode::from_raw_mode(0o666);
         rustix::fs::openat(&self.shared.root, path, flags | OFlags::CLOEXEC, mode)
@@ -312,6 +321,7 @@ impl TaskHost {
     }
 }
 
+/// Converts a program's flags to those of open(2); a device takes only the access mode.
 fn open_flags(flags: OpenFlags, device: bool) -> OFlags {
     let access = match (flags.read, flags.write) {
         (_, false) => OFlags::RDONLY,
@@ -343,6 +353,8 @@ impl Host for TaskHost {
         self.shared.now() + self.debt.get()
     }
 
+    /// Opens a file below the root, or one of three devices, as open(2) does. Directories above a
+    /// file that is created are made, too. Returns the host's own descriptor.
     async fn open(&self, path: &str, flags: OpenFlags) -> HostResult<Fd> {
         let device = ["/dev/zero", "/dev/null", "/dev/urandom"].contains(&path);
         let how = open_flags(flags, device);
@@ -379,30 +391,36 @@ impl Host for TaskHost {
         Ok(())
     }
 
+    /// Reads `len` bytes at the file position with one read(2); returns the bytes read, 0 at the
+    /// end.
     async fn read(&self, fd: Fd, buf: &mut Buffer, len: u64) -> HostResult<u64> {
         let o = self.get(fd)?;
         let read = sys::read_over(o.fd.as_fd(), buf.window_mut(len), len as usize, None);
         read.map_err(|e| error(&o.path, e))
     }
 
+    /// Reads `len` bytes at the offset `pos` with one call; returns the bytes read, 0 at the end.
     async fn read_at(&self, fd: Fd, buf: &mut Buffer, pos: u64, len: u64) -> HostResult<u64> {
         let o = self.get(fd)?;
         let read = sys::read_over(o.fd.as_fd(), buf.window_mut(len), len as usize, Some(pos));
         read.map_err(|e| error(&o.path, e))
     }
 
+    /// Writes `len` bytes at the file position with one write(2); returns the bytes written.
     async fn write(&self, fd: Fd, buf: &Buffer, len: u64) -> HostResult<u64> {
         let o = self.get(fd)?;
         let written = sys::write_over(o.fd.as_fd(), buf.window(len), len as usize, None);
         written.map_err(|e| error(&o.path, e))
     }
 
+    /// Writes `len` bytes at the offset `pos` with one call; returns the bytes written.
     async fn write_at(&self, fd: Fd, buf: &Buffer, pos: u64, len: u64) -> HostResult<u64> {
         let o = self.get(fd)?;
         let written = sys::write_over(o.fd.as_fd(), buf.window(len), len as usize, Some(pos));
         written.map_err(|e| error(&o.path, e))
     }
 
+    /// Charges the CPU time of copying `len` bytes between two buffers; no data is moved.
     async fn copy(&self, _: &Buffer, _: u64, _: &mut Buffer, _: u64, len: u64) -> HostResult<()> {
         // The data is all zeroes.
         let ns = u128::from(len) * u128::from(self.shared.costs.copy_page_ns) / PAGE as u128;
@@ -410,6 +428,7 @@ impl Host for TaskHost {
         Ok(())
     }
 
+    /// Sets the file position to `pos` bytes; a device has none.
     async fn seek(&self, fd: Fd, pos: u64) -> HostResult<u64> {
         let o = self.get(fd)?;
         if o.device {
@@ -419,6 +438,7 @@ impl Host for TaskHost {
         sought.map_err(|e| error(&o.path, e))
     }
 
+    /// Passes advice on the whole file to the kernel with posix_fadvise(2).
     async fn fadvise(&self, fd: Fd, advice: Advice) -> HostResult<()> {
         let o = self.get(fd)?;
         let advice = match advice {
@@ -437,6 +457,7 @@ impl Host for TaskHost {
         Ok(stat.st_size as u64)
     }
 
+    /// Sets the file's length to `len` bytes; a device has none.
     async fn truncate(&self, fd: Fd, len: u64) -> HostResult<()> {
         let o = self.get(fd)?;
         if o.device {
@@ -445,6 +466,7 @@ impl Host for TaskHost {
         rustix::fs::ftruncate(&o.fd, len).map_err(|e| error(&o.path, e))
     }
 
+    /// Calls fsync(2), or fdatasync(2) if `data_only`; on a device nothing.
     async fn sync(&self, fd: Fd, data_only: bool) -> HostResult<()> {
         let o = self.get(fd)?;
         let synced = match (o.device, data_only) {
@@ -460,6 +482,7 @@ impl Host for TaskHost {
         Ok(())
     }
 
+    /// Makes a directory, and those above it if they are missing.
     async fn mkdir(&self, path: &str) -> HostResult<()> {
         let path = &*relative(path)?;
         let make = || rustix::fs::mkdirat(&self.shared.root, path, Mode::from_raw_mode(0o777));
@@ -473,6 +496,7 @@ impl Host for TaskHost {
         made.map_err(|e| error(path, e))
     }
 
+    /// Removes an empty directory; a mount point counts as not found.
     async fn rmdir(&self, path: &str) -> HostResult<()> {
         let path = &*relative(path)?;
         let removed = rustix::fs::unlinkat(&self.shared.root, path, AtFlags::REMOVEDIR);
@@ -493,6 +517,7 @@ impl Host for TaskHost {
         path.into()
     }
 
+    /// Makes a directory; returns false if it existed.
     async fn mkdir_kept(&self, dir: &Rc<str>) -> HostResult<bool> {
         match self.mkdir(dir).await {
             Err(HostError::Exists(_)) => Ok(false),
@@ -510,6 +535,7 @@ impl Host for TaskHost {
         self.unlink(&joined(dir, name)).await
     }
 
+    /// Returns kind and length of a file; a directory's length is 0.
     async fn stat(&self, path: &str) -> HostResult<Stat> {
         let path = &*relative(path)?;
         let stat = rustix::fs::statat(&self.shared.root, path, AtFlags::SYMLINK_NOFOLLOW);
@@ -528,6 +554,7 @@ impl Host for TaskHost {
         self.stat(&joined(dir, &names[nth])).await
     }
 
+    /// Returns the names in a directory, without `.` and `..`.
     async fn read_dir(&self, path: &str) -> HostResult<workload::Listing> {
         let path = &*relative(path)?;
         let names = || {
@@ -545,6 +572,7 @@ impl Host for TaskHost {
         names().map_err(|e: Errno| error(path, e))
     }
 
+    /// Maps `len` bytes (whole pages) of a file or of anonymous memory, with advice on their use.
     async fn map(&self, what: Map, len: u64, advice: Advice) -> HostResult<MapId> {
         if len == 0 || !len.is_multiple_of(PAGE as u64) {
             return Err(HostError::Unsupported(format!(
@@ -572,6 +600,8 @@ impl Host for TaskHost {
         ))
     }
 
+    /// Touches `pages` pages of a mapping from page `first` on: `word` says which value to expect
+    /// and to store. Times the touches once a program has asked for its usage.
     async fn touch(&self, map: MapId, first: u64, pages: u64, word: Word) -> HostResult<()> {
         let map = self.shared.maps.get(map.0).ok_or_else(not_mapped)?;
         let timed = self.longest_touch.get().is_some();
@@ -593,6 +623,7 @@ impl Host for TaskHost {
         Ok(())
     }
 
+    /// Removes a mapping, once no other task uses it.
     async fn unmap(&self, map: MapId) -> HostResult<()> {
         self.shared
             .maps
@@ -601,6 +632,8 @@ impl Host for TaskHost {
             .ok_or_else(not_mapped)
     }
 
+    /// Makes the kernel take a page, by a write into a pipe; `None`: it has no memory. Only order
+    /// 0, which may sleep, exists for a program.
     async fn alloc_pages(&self, order: u32, atomic: bool) -> HostResult<Option<Pages>> {
         if order > 0 || atomic {
             return Err(HostError::Unsupported(
@@ -622,6 +655,8 @@ impl Host for TaskHost {
         freed.map_err(|e| error("a pipe", e))
     }
 
+    /// Returns the thread's CPU times, its longest touch since the last call, and the system's
+    /// counters.
     fn usage(&self) -> HostResult<Usage> {
         let longest = self.longest_touch.replace(Some(0)).unwrap_or(0);
         let (user_ns, sys_ns) = if self.shared.spend.is_cpu_time() {
@@ -644,12 +679,15 @@ impl Host for TaskHost {
         counts::total_memory()
     }
 
+    /// Returns the wall-clock time in microseconds, and charges the call's cost.
     fn gettimeofday(&self) -> u64 {
         self.owe(self.shared.costs.gettimeofday_ns);
         let now = nanoseconds(rustix::time::clock_gettime(ClockId::Realtime));
         (now + self.debt.get()) / 1000
     }
 
+    /// Runs each child task on a thread of its own and waits for all. Returns their reports in
+    /// order, or the first error.
     async fn fork<C: Task>(&self, children: Vec<C>) -> HostResult<Vec<Report>> {
         self.pay(0);
         let shared = &self.shared;
@@ -682,6 +720,7 @@ impl Host for TaskHost {
         })
     }
 
+    /// Binds this thread to CPUs, by mask or node; returns the former set as a mask.
     async fn bind(&self, to: Cpus) -> HostResult<Cpus> {
         let failed = |e: Errno| error("binding to CPUs", e);
         let before = rustix::thread::sched_getaffinity(None).map_err(failed)?;

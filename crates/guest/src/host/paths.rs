@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::io;
 use workload::{HostError, HostResult};
 
-/// Returns a path relative to the tested filesystem: no slash at either end, `.` for the root.
+/// Returns a program's path relative to the root of the tested filesystem: no slash at either end,
+/// `.` for the root.
 ///
 /// # Errors
 /// The path contains `..`.
@@ -18,7 +19,8 @@ pub(super) fn relative(path: &str) -> HostResult<Cow<'_, str>> {
     Ok(Cow::Borrowed(if plain.is_empty() { "." } else { plain }))
 }
 
-/// Converts the error of a failed call into that of a program.
+/// Converts the error of a failed system call on `path` into the error that a program of the
+/// workload sees.
 pub(super) fn error(path: &str, error: impl Into<io::Error>) -> HostError {
     let error = error.into();
     let path = path.to_owned();

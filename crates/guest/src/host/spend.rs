@@ -29,7 +29,8 @@ pub struct Spend {
 }
 
 impl Spend {
-    /// Uses the kernel's file `path`, or sleeps if the kernel has none.
+    /// Spends computation by the kernel's file `path`, or by sleeping if the kernel has no such
+    /// file.
     pub fn by(path: &str) -> Self {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty()).ok();
@@ -43,7 +44,8 @@ impl Spend {
         self.file.is_some()
     }
 
-    /// Spends `ns` nanoseconds; returns true if they passed as CPU time.
+    /// Lets `ns` nanoseconds of computation pass: as CPU time burnt by the kernel, in pieces, or
+    /// asleep if that is not possible. Returns true if they passed as CPU time.
     pub(super) fn spend(&self, ns: u64) -> bool {
         let Some(file) = &self.file else {
             self.slept.store(true, Ordering::Relaxed);

@@ -13,8 +13,9 @@ use std::sync::Mutex;
 /// Nanoseconds to wait if a ring was reported as ready but had no data.
 const PAUSE_NS: u64 = 1_000_000;
 
-/// Fetches the events of all rings; returns their bytes. Several CPUs' rings are fetched one after
-/// another, so the frame behind them says up to which time none is missing.
+/// Fetches the traced events of all CPUs' rings and writes them to `out`; returns the number of
+/// bytes. Several rings are fetched one after another, so a frame behind them says up to which time
+/// no event is missing.
 pub(super) fn drain(tracer: &mut Tracer, out: &mut File) -> io::Result<usize> {
     let until = clock();
     let several = tracer.rings().nth(1).is_some();
@@ -25,7 +26,8 @@ pub(super) fn drain(tracer: &mut Tracer, out: &mut File) -> io::Result<usize> {
     Ok(fetched)
 }
 
-/// Fetches events whenever a ring is half full.
+/// Runs the thread that fetches traced events: waits until a ring is half full, fetches all, and
+/// ends when the workload is over.
 pub(super) fn follow(desk: &Mutex<Desk>) {
     let rings = lock(desk)
         .tracer

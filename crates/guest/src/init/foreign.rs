@@ -27,7 +27,9 @@ const OURS: [&str; 5] = ["proc", "sys", "dev", "tmp", "mnt"];
 /// Lines of the program's stderr that an error quotes.
 const LINES: usize = 10;
 
-/// Runs as the process of such a program, with the protocol of [`crate::programs::live`].
+/// Runs as the process of a user's own program: makes the root folder and enters it, says hello to
+/// the first process, waits for the start time (8 bytes on standard input), runs the command line,
+/// and sends the end and a failure as frames.
 ///
 /// # Errors
 /// The program can't be started; how it ended is sent as a frame.
@@ -53,7 +55,8 @@ pub fn run() -> Result<(), String> {
     say(&frames)
 }
 
-/// Makes the root and changes to it.
+/// Makes the program's root, a tmpfs with the entries of the user's folder (on the disk `device`)
+/// and the guest's own directories bound into it, and changes to it with chroot(2).
 fn enter(device: &str) -> Step {
     mount_image(device)?;
     let (image, root) = (Path::new(IMAGE), Path::new(NEW_ROOT));
@@ -81,7 +84,8 @@ fn enter(device: &str) -> Step {
     std::env::set_current_dir(ROOT).map_err(of(ROOT))
 }
 
-/// Mounts the user's folder, whichever filesystem its image has.
+/// Mounts the user's folder, which is on the disk `device`, read-only: tries the kernel's
+/// filesystems until one accepts the disk.
 fn mount_image(device: &str) -> Step {
     const KNOWN: &str = "/proc/filesystems";
     let text = fs::read_to_string(KNOWN).map_err(of(KNOWN))?;
@@ -100,7 +104,8 @@ fn mount_image(device: &str) -> Step {
     Err(why)
 }
 
-/// Puts one entry of the user's folder into the program's root.
+/// Puts one entry of the user's folder into the program's root: copies a symbolic link, binds a
+/// directory or file to an empty one.
 fn bring(from: &Path, to: &Path) -> io::Result<()> {
     let kind = fs::symlink_metadata(from)?.file_type();
     if kind.is_symlink() {
@@ -114,8 +119,8 @@ fn bring(from: &Path, to: &Path) -> io::Result<()> {
     Ok(rustix::mount::mount_bind_recursive(from, to)?)
 }
 
-/// Runs the command line to its end; on failure returns the reason with the last lines of its
-/// output.
+/// Runs a command line with the root's shell to its end. If it fails, the error is its exit status
+/// with the last lines of its stderr.
 fn execute(run: &str) -> Step {
     const SHELL: &str = "/bin/sh";
     let mut command = Command::new(SHELL);
@@ -148,7 +153,7 @@ fn execute(run: &str) -> Step {
     Err(format!("`{run}` ended ({status}): {last}"))
 }
 
-/// Returns the last lines, joined by ` / `.
+/// Reads a stream to its end and returns its last ten lines, joined by ` / `.
 fn last_lines(from: impl Read) -> String {
     let mut from = BufReader::new(from);
     let mut last: VecDeque<String> = VecDeque::with_capacity(LINES);

@@ -28,8 +28,8 @@ fn field(text: &str, name: &str) -> Step<u64> {
     Ok(kb * 1024)
 }
 
-/// Returns the bytes that the kernel and this process use, from the texts of `/proc/meminfo` and
-/// `/proc/zoneinfo`.
+/// Returns the bytes that the kernel, this process and the programs use, from the texts of
+/// `/proc/meminfo` and `/proc/zoneinfo`: all that is neither free nor page cache.
 fn in_use(meminfo: &str, zoneinfo: &str) -> Step<u64> {
     let rest = ["MemFree", "Active(file)", "Inactive(file)"];
     let left = rest
@@ -40,8 +40,8 @@ fn in_use(meminfo: &str, zoneinfo: &str) -> Step<u64> {
     Ok(left.saturating_sub(on_cpus(zoneinfo)? * PAGE as u64))
 }
 
-/// Returns the number of free pages on per-CPU lists, which MemFree leaves out: up to as many as
-/// the low watermark.
+/// Returns the number of free pages on per-CPU lists, from the text of `/proc/zoneinfo`; MemFree
+/// leaves them out, up to as many as the low watermark.
 fn on_cpus(zoneinfo: &str) -> Step<u64> {
     let lists = zoneinfo
         .lines()
@@ -65,6 +65,7 @@ struct Now {
 }
 
 impl Now {
+    /// Reads the present use of memory from `/proc`.
     fn look() -> Step<Self> {
         let meminfo = fs::read_to_string(MEMINFO).map_err(of(MEMINFO))?;
         let zoneinfo = fs::read_to_string(ZONEINFO).map_err(of(ZONEINFO))?;
@@ -79,8 +80,9 @@ impl Now {
     }
 }
 
-/// Takes the memory of a booted machine into use; returns notes for readers of the results. All
-/// processes of the workload must have been started.
+/// Takes as much memory into use as the modelled machine has in use after boot: the kernel's part
+/// as locked memory, an idle process's anonymous memory, and cache by reading a file. All processes
+/// of the workload must have been started. Returns notes for readers of the results.
 pub(super) fn boot(job: &BootJob) -> Step<Vec<String>> {
     let now = Now::look()?;
     let most = job.kernel.max(now.in_use);
@@ -116,7 +118,7 @@ pub(super) fn boot(job: &BootJob) -> Step<Vec<String>> {
     Ok(notes)
 }
 
-/// Maps and touches `pages` anonymous pages.
+/// Maps and touches `pages` anonymous pages, so that they take memory; returns the mapping.
 fn touched(pages: usize) -> Step<Mapping> {
     let memory = Mapping::new(Of::Anon, pages).map_err(of("memory in use at boot"))?;
     for page in 0..pages {
@@ -125,7 +127,8 @@ fn touched(pages: usize) -> Step<Mapping> {
     Ok(memory)
 }
 
-/// Starts a process that holds `bytes` bytes and does nothing. The OOM killer spares it.
+/// Starts a process that holds `bytes` bytes of anonymous memory and does nothing, and waits until
+/// it holds them. The OOM killer spares it.
 fn idle_process(bytes: u64) -> Step {
     let mut command = Command::new("/proc/self/exe");
     let command = command
@@ -140,7 +143,8 @@ fn idle_process(bytes: u64) -> Step {
         .map_err(of("the idle process"))
 }
 
-/// Runs as the idle process: touches `bytes` bytes, reports that, and sleeps for ever.
+/// Runs as the idle process, which models a booted machine's programs: touches `bytes` bytes (a
+/// number as text), reports that with a byte on standard output, and sleeps for ever.
 ///
 /// # Errors
 /// The memory can't be had.
@@ -156,7 +160,8 @@ pub fn idle(bytes: &str) -> Result<(), String> {
     }
 }
 
-/// Reads `bytes` bytes of a file from its start, once.
+/// Reads `bytes` bytes of a file from its start, once, so that they are in the page cache. A
+/// shorter file is an error.
 fn read_once(path: &Path, bytes: u64) -> Step {
     let what = path.display();
     let mut file = File::open(path).map_err(of(&what))?.take(bytes);

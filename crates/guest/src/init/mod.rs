@@ -64,7 +64,8 @@ fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> S
     move |why| format!("{what}: {why}")
 }
 
-/// Runs as the first process. Never returns: the machine is off at its end.
+/// Runs as the guest's first process: sets the machine up, does the job and sends its end or
+/// failure to the host as frames. Never returns: the machine is off at its end.
 pub fn life() -> ! {
     let end = match begin() {
         Ok((mut out, job)) => {
@@ -91,7 +92,8 @@ pub fn life() -> ! {
     std::process::exit(1)
 }
 
-/// Opens the terminal and reads the job.
+/// Mounts the kernel's filesystems, loads modules, opens the terminal for frames and reads the job
+/// from the initramfs.
 fn begin() -> Step<(File, Job)> {
     mounts::system()?;
     modules::load()?;
@@ -108,8 +110,8 @@ pub fn read_job() -> Result<Job, String> {
     serde_json::from_slice(&text).map_err(of(JOB))
 }
 
-/// Opens the device for frames: a terminal, in raw mode so that bytes pass unchanged, or the device
-/// of a QEMU guest's driver, which changes none.
+/// Opens the device for frames to the host: a terminal, in raw mode so that bytes pass unchanged,
+/// or the device of a QEMU guest's driver, which changes none.
 fn terminal() -> Step<File> {
     let line = fs::read_to_string("/proc/cmdline").map_err(of("/proc/cmdline"))?;
     let path = format!("/dev/{}", out_of(&line));
@@ -136,6 +138,8 @@ fn say(out: &mut impl Write, frame: &Frame) -> Step {
     frame.write(out).map_err(of("the terminal for frames"))
 }
 
+/// Does the job that the host gave: tries settings out, lays out files, runs the script, or starts
+/// a shell. Frames go to `out`.
 fn serve(out: &mut File, job: &Job) -> Step {
     let system = rustix::system::uname();
     let release = system.release().to_string_lossy().into_owned();
@@ -187,7 +191,9 @@ impl Desk {
     }
 }
 
-/// Runs the script.
+/// Runs the job's script: starts the programs' process, takes the boot memory into use, waits a
+/// second, starts tracing and looks, sends the start time to the programs, and forwards their
+/// frames until they end.
 fn run(out: &mut File, job: &Job) -> Step {
     make_room();
     memory::lock()?;
@@ -233,14 +239,18 @@ fn run(out: &mut File, job: &Job) -> Step {
 }
 
 /// Returns the first time from `at` on that is `since` nanoseconds after a tick of the kernel's
-/// timer. The coarse clock stands still between ticks, and its resolution is the tick interval.
+/// timer, in nanoseconds of `clock`, so that runs start at the same distance from a tick.
 fn behind_tick(at: u64, since: u64) -> u64 {
     let (last, tick) = last_tick();
     let begun = last + since % tick;
     at + (begun + tick - at % tick) % tick
 }
 
-/// Forwards the frames of the programs' process until its end.
+/// Forwards the frames of the programs' process to the host until they end. At the end of the
+/// workload takes the last look and fetches the last traced events.
+///
+/// # Errors
+/// The process ended without its last frame, or the terminal fails.
 fn follow(desk: &Mutex<Desk>, from: &mut impl Read, child: &mut Child) -> Step {
     let mut ended = false;
     loop {
@@ -274,7 +284,7 @@ fn follow(desk: &Mutex<Desk>, from: &mut impl Read, child: &mut Child) -> Step {
     }
 }
 
-/// Starts this program again as another process, with pipes to and from it.
+/// Starts this program again in the role `what` as another process, with pipes to and from it.
 fn spawn(what: &str) -> Step<Child> {
     let mut command = Command::new("/proc/self/exe");
     let command = command
@@ -284,7 +294,8 @@ fn spawn(what: &str) -> Step<Child> {
     command.spawn().map_err(of("the programs' process"))
 }
 
-/// Describes why a process has ended.
+/// Waits for a process that has ended and describes why: the OOM killer, by its counter, or the
+/// exit status.
 fn death(child: &mut Child) -> String {
     let status = match child.wait() {
         Ok(status) => status.to_string(),
@@ -298,7 +309,8 @@ fn death(child: &mut Child) -> String {
     format!("the programs' process ended ({status})")
 }
 
-/// Starts the threads that take looks, fetch events and change settings, each at its time.
+/// Starts the threads that fetch traced events, take looks and change settings, each at its time
+/// after `start`. If a look or a change fails, the programs' process `child` is killed.
 fn watch(desk: &Arc<Mutex<Desk>>, job: &Job, start: u64, child: &Child) -> Step {
     let desk = Arc::clone(desk);
     if lock(&desk).tracer.is_some() {
@@ -354,7 +366,8 @@ fn thread(name: &str, life: impl FnOnce() + Send + 'static) -> Step {
     spawned.map(drop).map_err(of("a thread"))
 }
 
-/// Raises the kernel's limits for scripts with many processes and open files.
+/// Raises the kernel's limits on processes, mappings, pipes and open files, for scripts that need
+/// many.
 fn make_room() {
     for (path, text) in [
         ("/proc/sys/kernel/pid_max", "32768"),
@@ -379,7 +392,8 @@ fn lock_memory() -> Step {
     rustix::mm::mlockall(all).map_err(of("mlockall"))
 }
 
-/// Runs as the programs' process.
+/// Runs as the programs' process, which the first process starts: prepares the job's script and
+/// runs it.
 ///
 /// # Errors
 /// The process can't start or go on; failures of programs are sent as frames.
@@ -397,7 +411,8 @@ pub fn run_programs() -> Result<(), String> {
     }
 }
 
-/// Returns the job's script, ready to run, and the interval between looks in nanoseconds.
+/// Returns the job's script, ready to run on the first filesystem, and the interval between looks
+/// in nanoseconds.
 fn player() -> Step<(Player, u64)> {
     let job = read_job()?;
     let root = mounts::open(ROOT)?;

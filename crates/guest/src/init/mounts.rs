@@ -11,7 +11,8 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// Calls mount(2) on a directory, which is made if missing.
+/// Mounts the filesystem `kind` of a device on the directory `on`, which is made if missing;
+/// `options` are separated by commas.
 pub(super) fn mount(device: &str, on: &Path, kind: &str, options: &str) -> Step {
     let (flags, data) = flags_of(options);
     let what = format!("mount {device} on {} ({kind})", on.display());
@@ -44,7 +45,8 @@ fn flags_of(options: &str) -> (MountFlags, String) {
     (flags, rest.join(","))
 }
 
-/// Mounts the kernel's own filesystems. Those that a kernel may lack are optional.
+/// Mounts the kernel's own filesystems: proc, sysfs, devtmpfs and, as far as the kernel has them,
+/// tracefs and cgroup2.
 pub(super) fn system() -> Step {
     mount("proc", Path::new("/proc"), "proc", "")?;
     mount("sysfs", Path::new("/sys"), "sysfs", "")?;
@@ -62,6 +64,7 @@ pub(super) fn system() -> Step {
     Ok(())
 }
 
+/// Returns the mount point of a job's filesystem: `/mnt`, or a path below it.
 fn place(mount: &MountJob) -> PathBuf {
     match mount.mount.as_str() {
         "" => PathBuf::from(ROOT),
@@ -69,13 +72,13 @@ fn place(mount: &MountJob) -> PathBuf {
     }
 }
 
-/// Mounts the filesystems of a job in order.
+/// Mounts the filesystems of a job, in order.
 pub(super) fn filesystems(mounts: &[MountJob]) -> Step {
     let mut mounts = mounts.iter();
     mounts.try_for_each(|m| mount(&m.device, &place(m), &m.filesystem, &m.options))
 }
 
-/// Unmounts the filesystems in reverse order, which writes all data to the disks.
+/// Unmounts the filesystems of a job in reverse order, which writes all data to the disks.
 pub(super) fn unmount(mounts: &[MountJob]) -> Step {
     let mut last_first = mounts.iter().rev();
     last_first.try_for_each(|m| {
@@ -85,7 +88,7 @@ pub(super) fn unmount(mounts: &[MountJob]) -> Step {
     })
 }
 
-/// Opens a directory as a base for relative paths.
+/// Opens the directory `path` as a base for relative paths.
 pub(super) fn open(path: &str) -> Step<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map_err(of(path))

@@ -11,8 +11,8 @@ use std::path::Path;
 /// is as contiguous as its filesystem allows.
 const LARGE: u64 = 1 << 20;
 
-/// Lays out the files of a job's script on the mounted filesystems, and the file for the cache at
-/// boot.
+/// Lays out the directories and files of a job's script on the mounted filesystems, and the file
+/// that fills the cache at boot; all is on the disks at the end.
 pub(super) fn lay_out(job: &Job) -> Step {
     let root = Path::new(ROOT);
     if job.boot.cache > 0 {
@@ -29,6 +29,8 @@ pub(super) fn lay_out(job: &Job) -> Step {
     Ok(())
 }
 
+/// Writes a file of `len` zeroes, and the directories above it. A large file is on disk before the
+/// next one begins, so that each is contiguous.
 fn write_zeroes(path: &Path, len: u64) -> Step {
     let write = || -> io::Result<()> {
         if let Some(above) = path.parent() {

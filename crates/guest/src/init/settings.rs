@@ -6,13 +6,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Writes one text to its file with one call.
+/// Writes one setting, a pair of path and text, with one call.
 fn put((path, text): &(String, String)) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
 }
 
-/// Writes settings in order.
+/// Writes settings, pairs of path and text, in order; the first that the kernel refuses is the
+/// error.
 pub(super) fn write(settings: &[(String, String)]) -> Step {
     settings.iter().try_for_each(|setting| {
         let (path, text) = setting;
@@ -20,7 +21,8 @@ pub(super) fn write(settings: &[(String, String)]) -> Step {
     })
 }
 
-/// Writes settings in order, and reports the first that the kernel does not accept.
+/// Writes settings in order, and reports the first that the kernel refuses to the host as a frame:
+/// its number, the reason, and the names of the files beside it.
 pub(super) fn try_out(out: &mut File, settings: &[(String, String)]) -> Step {
     for (nth, setting) in settings.iter().enumerate() {
         if let Err(why) = put(setting) {
@@ -31,7 +33,7 @@ pub(super) fn try_out(out: &mut File, settings: &[(String, String)]) -> Step {
     Ok(())
 }
 
-/// Returns the sorted names of the files in a file's directory, one per line.
+/// Returns the sorted names of the files in the directory of `path`, one per line.
 fn beside(path: &Path) -> String {
     let entries = path.parent().map(fs::read_dir).into_iter().flatten();
     let entries = entries.flatten().flatten();

@@ -14,7 +14,8 @@ const TERMINAL: &str = "/dev/tty0";
 /// an idle guest might not run for minutes.
 const BEAT: u64 = 10_000_000;
 
-/// Runs busybox's shell, with its applets in the path, until it ends.
+/// Runs busybox's shell on a terminal of that size (columns, lines), with its applets in the path,
+/// until it ends. A thread wakes the guest often, so that it sees typed keys.
 pub(super) fn run((columns, lines): (u16, u16)) -> Step {
     let installed = Command::new(BUSYBOX)
         .args(["--install", "-s", "/bin"])
