@@ -45,7 +45,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs a subcommand; `seeds` is the wanted number of draws.
+/// Runs a subcommand: measures, completes or checks the scores of published series (how many of
+/// their figures the engine reproduces). `seeds` is the wanted number of draws, runs of a series
+/// with different seeds.
 fn run(args: &[&str], seeds: u32) -> Result<(), Wrong> {
     let known = |names: &[&str]| match names.iter().find(|n| find(n).is_none()) {
         None => Ok(()),
@@ -86,6 +88,8 @@ enum Wrong {
     Found(String),
 }
 
+/// Runs the command. Returns 0, 1 with a message if it failed or found a problem, 2 if the command
+/// line is wrong.
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let mut args: Vec<&str> = args.iter().map(|a| &a[..]).collect();
@@ -112,12 +116,14 @@ fn main() -> ExitCode {
     }
 }
 
+/// Reads the scores measured so far from `data/scores.json`.
 fn load() -> Result<Scores, String> {
     let file = root().join("data/scores.json");
     let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
     Scores::parse(&text)
 }
 
+/// Writes the scores to `data/scores.json`, wholly or not at all.
 fn store(scores: &Scores) -> Result<(), String> {
     // Written wholly or not at all: a draw may have taken an hour.
     let file = root().join("data/scores.json");
@@ -127,7 +133,7 @@ fn store(scores: &Scores) -> Result<(), String> {
     written.map_err(|e| format!("{}: {e}", file.display()))
 }
 
-/// Runs a plan's experiments.
+/// Runs a plan's experiments, on all cores, and returns their outcomes in order.
 fn simulate(series: &Series, plan: &Plan) -> Result<Vec<Outcomes>, String> {
     let options = RunOptions {
         jobs: std::thread::available_parallelism().map_or(1, Into::into),
@@ -143,7 +149,8 @@ fn simulate(series: &Series, plan: &Plan) -> Result<Vec<Outcomes>, String> {
     plan.runs.iter().map(|r| one(&r.experiment)).collect()
 }
 
-/// Runs one draw of a series, for the wanted rows.
+/// Measures one draw of a series: runs the experiments of those rows of its published tables that
+/// `wanted` accepts, with the seeds of `seed`, and computes their figures.
 fn draw(
     series: &Series,
     seed: u32,
@@ -160,6 +167,8 @@ fn draw(
     Ok(measured)
 }
 
+/// Runs the short sample of a series, whose digests tell whether the engine still gives the same
+/// answers.
 fn sample(series: &Series) -> Result<Sample, String> {
     let plan = Sample::plan(series).map_err(|e| e.to_string())?;
     Ok(Sample::of(series, &simulate(series, &plan)?))
@@ -193,7 +202,8 @@ fn shipped_series(name: &str) -> Result<&'static Series, String> {
     find(name).ok_or_else(|| format!("no series `{name}`"))
 }
 
-/// Measures the missing draws of series, up to `seeds`.
+/// Measures the draws that series lack with the present engine, up to `seeds` each, after dropping
+/// outdated ones. Each is stored when it is done; the prose is then filled with the new scores.
 fn measure(series: &[&str], seeds: u32) -> Result<(), String> {
     let mut scores = load()?;
     for name in series {
@@ -224,7 +234,7 @@ fn measure(series: &[&str], seeds: u32) -> Result<(), String> {
 }
 
 /// Marks the scores of series as an earlier engine's: of all that are named if `all`, else of those
-/// whose answers have changed.
+/// whose sample gives other answers. Prose shows the mark.
 fn mark_stale(series: &[&str], all: bool) -> Result<(), String> {
     let mut scores = load()?;
     for name in series {
@@ -286,7 +296,8 @@ fn complete(series: &[&str]) -> Result<(), String> {
     status(&scores)
 }
 
-/// Prints the state of each series, and the next command.
+/// Prints for each series how many draws were measured, at which revision, and the command that is
+/// due.
 fn status(scores: &Scores) -> Result<(), String> {
     for name in names() {
         let Some(drawn) = scores.of(name) else {
@@ -314,7 +325,8 @@ fn status(scores: &Scores) -> Result<(), String> {
     Ok(())
 }
 
-/// Fills the prose from the file.
+/// Fills the scores between the markers of README and docs from the file. A malformed marker or a
+/// score outside of markers is an error.
 fn fill(scores: &Scores) -> Result<(), String> {
     let mut problems = Vec::new();
     for (name, path) in markers::prose(&root())? {
@@ -329,6 +341,8 @@ fn fill(scores: &Scores) -> Result<(), String> {
     as_result(problems)
 }
 
+/// Checks that prose agrees with the file of scores, and runs a short sample of every series to see
+/// whether the engine still gives the same answers.
 fn check() -> Result<(), String> {
     let scores = load()?;
     let mut problems = markers::problems(&root(), &scores)?;
@@ -341,6 +355,7 @@ fn check() -> Result<(), String> {
     as_result(problems)
 }
 
+/// Returns an error with one problem per line, if there are any.
 fn as_result(problems: Vec<String>) -> Result<(), String> {
     match problems.is_empty() {
         true => Ok(()),

@@ -42,7 +42,9 @@ pub struct Filled {
     pub unmeasured: Vec<String>,
 }
 
-/// Fills the markers of a file's text.
+/// Returns a file's text with the scores between its markers made anew, and what is wrong with its
+/// markers. `file` is the file's name in messages. Markers of series that were never measured stay
+/// as they are.
 pub fn fill(file: &str, text: &str, scores: &Scores) -> Filled {
     let mut out = Filled {
         text: String::new(),
@@ -98,7 +100,8 @@ pub fn fill(file: &str, text: &str, scores: &Scores) -> Filled {
     out
 }
 
-/// Finds scores that are written by hand: `5 of 8 … cells`, `2 of 4 directions`.
+/// Finds scores that were written by hand, outside of markers, such as `5 of 8 cells`. Returns the
+/// line, from 1, and the words of each.
 fn unmarked(prose: &str) -> Vec<(usize, String)> {
     let numbered = prose.lines().enumerate();
     let words: Vec<(usize, &str)> = numbered
@@ -122,7 +125,11 @@ fn unmarked(prose: &str) -> Vec<(usize, String)> {
     (0..words.len()).filter_map(at).collect()
 }
 
-/// Returns the text for a marker; `None`: its series was not measured yet.
+/// Returns the text for a marker's specification, `SERIES WHAT`; `None`: the series was not
+/// measured yet.
+///
+/// # Errors
+/// There is no such series, or WHAT is malformed.
 fn rendered(spec: &str, scores: &Scores) -> Result<Option<String>, String> {
     let (series, what) = spec.split_once(' ').unwrap_or((spec, ""));
     let Some(of) = published::find(series) else {
@@ -141,6 +148,11 @@ fn rendered(spec: &str, scores: &Scores) -> Result<Option<String>, String> {
     }
 }
 
+/// Returns the text for a marker: `what` is a verb (`within`, `cells`, …), a filter of rows, and
+/// options after semicolons; `drawn` has the draws of the series.
+///
+/// # Errors
+/// The verb, its filter or an option is unknown, or fits no row.
 fn render(what: &str, drawn: &Drawn<'_>) -> Result<String, String> {
     let scored = drawn.scored();
     let mut parts = what.split("; ");
@@ -198,7 +210,7 @@ fn is_other_than_zero(s: &Scored) -> bool {
     !matches!(s.row.tolerance, Tolerance::Zero(_))
 }
 
-/// Appends notes to a number, in brackets.
+/// Appends notes to a number, in brackets: `first`, then those on few or stale draws.
 fn noted(text: String, mut first: Vec<String>, drawn: &Drawn<'_>) -> String {
     first.extend(drawn.notes());
     match first.is_empty() {
@@ -207,12 +219,15 @@ fn noted(text: String, mut first: Vec<String>, drawn: &Drawn<'_>) -> String {
     }
 }
 
+/// Formats how many cells are within their tolerance: the median over the draws of all cells, with
+/// the range over the draws.
 fn spread(of: &Spread, drawn: &Drawn<'_>) -> String {
     let text = format!("{} of {}", of.median, of.cells);
     let between = (of.min != of.max).then(|| format!("{} to {}", of.min, of.max));
     noted(text, between.into_iter().collect(), drawn)
 }
 
+/// Formats how many of the checked directions agree in all draws, and how many only in some.
 fn agreeing(drawn: &Drawn<'_>, wanted: impl Fn(&Scored) -> bool) -> String {
     let of = drawn.directions(wanted);
     let text = format!("{} of {}", of.agree, of.checked);
@@ -220,7 +235,8 @@ fn agreeing(drawn: &Drawn<'_>, wanted: impl Fn(&Scored) -> bool) -> String {
     noted(text, disputed.into_iter().collect(), drawn)
 }
 
-/// Returns the last lines of `lowmark reproduce`, over the draws.
+/// Returns the last lines of `lowmark reproduce` as a block of text, over all draws, for the wanted
+/// cells.
 fn summary(drawn: &Drawn<'_>, wanted: impl Fn(&Scored) -> bool + Copy) -> String {
     let of = |part: &dyn Fn(&Scored) -> bool| {
         let of = drawn.within(|s| wanted(s) && part(s));
@@ -236,6 +252,8 @@ fn summary(drawn: &Drawn<'_>, wanted: impl Fn(&Scored) -> bool + Copy) -> String
     )
 }
 
+/// Returns true if a row of a published table matches a filter: each word between `/` is one of the
+/// row's fields.
 fn is_of(row: &PublishedRow, filter: &str) -> bool {
     let fields = [
         &row.machine,
@@ -255,7 +273,8 @@ fn is_of(row: &PublishedRow, filter: &str) -> bool {
         })
 }
 
-/// Formats a number with a readable number of digits.
+/// Formats a number with three digits or a few more; from ten thousand on, rounded to three digits
+/// and in groups of three.
 pub fn figure(x: f64) -> String {
     let digits = match x.abs() {
         a if a == 0.0 || a >= 99.95 => 0,
@@ -296,6 +315,11 @@ fn grouped(x: f64) -> String {
     out
 }
 
+/// Formats one figure of a cell, the published one or the engine's, in the unit that the options
+/// demand.
+///
+/// # Errors
+/// The engine has no such figure, or `seconds` is asked of a row in another unit than µs.
 fn cell(s: &Scored, published: bool, options: &[&str]) -> Result<String, String> {
     let mut value = match published {
         true => s.row.value,
@@ -318,7 +342,8 @@ fn cell(s: &Scored, published: bool, options: &[&str]) -> Result<String, String>
     })
 }
 
-/// Returns the unit in which a row's figures are shown, and the divisor for it.
+/// Returns the unit in which a row's figures are shown, and the divisor that converts them to it.
+/// `largest` is the largest figure shown.
 fn unit(row: &PublishedRow, largest: f64) -> (String, f64) {
     match &row.unit[..] {
         "us" if largest >= 1e5 => ("s".into(), 1e6),
@@ -342,6 +367,8 @@ fn name(row: &PublishedRow, of: &[&Scored]) -> String {
     parts.join(", ")
 }
 
+/// Makes a list of the cells that are not within their tolerance, and of those whose direction
+/// (better or worse than another policy) does not agree.
 fn misses(of: &[Scored]) -> String {
     let all: Vec<&Scored> = of.iter().collect();
     let mut out = String::from("\n");
@@ -367,7 +394,8 @@ fn misses(of: &[Scored]) -> String {
     out
 }
 
-/// Makes a table of all scored cells.
+/// Makes a table of all scored cells: published and engine's figure, whether it is within its
+/// tolerance, whether the direction agrees.
 fn cells(of: &[Scored]) -> String {
     let is_scored = |s: &&Scored| s.row.tolerance != Tolerance::None || s.agrees.is_some();
     let of: Vec<&Scored> = of.iter().filter(is_scored).collect();
@@ -413,7 +441,11 @@ const FIELDS: [Field; 6] = [
     ("policy", |r| &r.policy),
 ];
 
-/// Makes a table of figures by two fields, with the published figure in brackets.
+/// Makes a table of the cells by two fields, ROWS/COLUMNS in `axes`: the engine's figure, with the
+/// published one in brackets.
+///
+/// # Errors
+/// A field is unknown, or two cells have the same place.
 fn pivot(axes: &str, of: &[Scored]) -> Result<String, String> {
     let field = |name: &str| {
         let found = FIELDS.iter().find(|f| f.0 == name);
@@ -423,6 +455,7 @@ fn pivot(axes: &str, of: &[Scored]) -> Result<String, String> {
     };
     let (rows, columns) = axes.split_once('/').unwrap_or((axes, ""));
     let (row, column) = (field(rows)?, field(columns)?);
+    // The values of a field, in the order of their first appearance.
     let distinct = |f: fn(&PublishedRow) -> &str| {
         let mut all: Vec<&str> = Vec::new();
         for s in of {
@@ -462,7 +495,8 @@ fn pivot(axes: &str, of: &[Scored]) -> Result<String, String> {
     Ok(out)
 }
 
-/// Returns the files that have scores between markers, with their names for messages.
+/// Returns the files that may have scores between markers, README and the pages of docs: name for
+/// messages and path.
 pub fn prose(root: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let mut files = vec![("README.md".to_owned(), root.join("README.md"))];
     let docs = root.join("docs");
@@ -477,7 +511,8 @@ pub fn prose(root: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     Ok(files)
 }
 
-/// Compares prose, file, tables and experiments, without measuring.
+/// Returns the problems that need no measuring: markers that are malformed or do not show the
+/// scores of the file, and scores of published tables or experiments that have changed since.
 pub fn problems(root: &Path, scores: &Scores) -> Result<Vec<String>, String> {
     let mut out = Vec::new();
     for (name, path) in prose(root)? {
