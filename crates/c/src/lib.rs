@@ -79,6 +79,7 @@ fn c_text(text: &str) -> CString {
     CString::new(&text[..end]).expect("it was cut at its first zero")
 }
 
+/// Makes the error of an argument that is wrong; `what` says what would be accepted.
 fn wrong(what: &str) -> front::Error {
     front::Error {
         message: what.to_owned(),
@@ -164,7 +165,8 @@ pub unsafe extern "C" fn lowmark_run(
     unsafe { answer(("results", results), error, work) }
 }
 
-/// Reads the experiment with the changes of `options`.
+/// Reads the experiment that a C program names, with the changes of `options`: the file `name`, or,
+/// if `text_of_it` is not NULL, that text in its place.
 ///
 /// # Safety
 /// As [`lowmark_run`].
@@ -187,6 +189,9 @@ unsafe fn read(
     front::parse(unsafe { text("text", text_of_it)? }, name, &changes)
 }
 
+/// Runs the experiment as the options of a C program demand, which may be NULL. The program's
+/// `progress` is called between iterations; any answer but 0 stops the run.
+///
 /// # Safety
 /// As [`lowmark_run`].
 unsafe fn run(
@@ -322,6 +327,8 @@ pub unsafe extern "C" fn lowmark_mrc_keys(
     unsafe { curves(csv, error, work) }
 }
 
+/// Reads the sizes and policies of miss-ratio curves from the strings of a C program.
+///
 /// # Safety
 /// As [`lowmark_mrc`].
 unsafe fn curves_of(
@@ -337,6 +344,9 @@ unsafe fn curves_of(
     })
 }
 
+/// Answers a C program's call for miss-ratio curves: runs `work`, and writes the curves as CSV to
+/// `csv`, or the error's message to `error`.
+///
 /// # Safety
 /// As [`lowmark_mrc`].
 unsafe fn curves(
