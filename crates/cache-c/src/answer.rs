@@ -32,6 +32,8 @@ impl Wrong {
 }
 
 impl From<Error> for Wrong {
+    /// Converts an error of the cache into the code that a C program gets, a negative errno or one
+    /// of our own, and its message.
     fn from(e: Error) -> Self {
         let code = match &e {
             Error::Io(errno) => -errno.raw_os_error(),
@@ -87,6 +89,7 @@ pub(crate) fn answer(work: impl FnOnce() -> Result<(), Wrong>) -> c_int {
     amount(|| work().map(|()| 0)) as c_int
 }
 
+/// Returns the message of a panic from its payload.
 fn panicked(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref().copied())

@@ -23,7 +23,7 @@ pub(crate) unsafe fn deref<'a, T>(what: &str, at: *const T) -> Result<&'a T, Wro
     unsafe { at.as_ref() }.ok_or_else(|| null(what))
 }
 
-/// Reads a path.
+/// Reads a path that a C program passes; `what` names the argument in messages.
 ///
 /// # Errors
 /// It is NULL.
@@ -39,7 +39,8 @@ pub(crate) unsafe fn path<'a>(what: &str, path: *const c_char) -> Result<&'a Pat
     Ok(Path::new(OsStr::from_bytes(path.to_bytes())))
 }
 
-/// Runs `work` and writes the result to `place`, which is zeroed first and stays zero on an error.
+/// Runs `work` and writes its result to `place`, which is zeroed first and stays zero on an error;
+/// `what` names the place in messages.
 ///
 /// # Errors
 /// `place` is NULL, or `work` fails.
@@ -61,7 +62,7 @@ pub(crate) unsafe fn make<T>(
     Ok(())
 }
 
-/// Converts the length of a list, which must not be negative.
+/// Converts the length of a list, which must not be negative; `what` names the list in messages.
 fn counted(what: &str, count: c_int) -> Result<usize, Wrong> {
     usize::try_from(count).map_err(|_| {
         let message = format!("the number of `{what}` is {count}; accepted: 0 or more");
@@ -69,7 +70,8 @@ fn counted(what: &str, count: c_int) -> Result<usize, Wrong> {
     })
 }
 
-/// Returns the `count` places of a list, zeroed.
+/// Returns the `count` places of a list that a C program passes for results, zeroed; `what` names
+/// it in messages.
 ///
 /// # Errors
 /// `count` is negative, or `list` is NULL and `count` is above 0.
@@ -97,7 +99,8 @@ pub(crate) unsafe fn places<'a, T>(
 /// The largest length of memory as a slice, in bytes.
 const MOST: usize = isize::MAX as usize;
 
-/// Returns an error unless `length` bytes at `base` can be a slice.
+/// Checks that `length` bytes at `base` can be a slice: `base` is not NULL, and the length not too
+/// large. `what` names them in messages.
 fn fits(what: &str, base: *const c_void, length: usize) -> Result<(), Wrong> {
     if length > MOST {
         let message = format!("`{what}` has {length} bytes; accepted: up to {MOST}");
@@ -109,7 +112,7 @@ fn fits(what: &str, base: *const c_void, length: usize) -> Result<(), Wrong> {
     }
 }
 
-/// Returns memory that a call reads.
+/// Returns memory that a call reads, `length` bytes from `base` on; `what` names it in messages.
 ///
 /// # Errors
 /// `base` is NULL and `length` is above 0, or `length` is above [`MOST`].
@@ -129,7 +132,7 @@ pub(crate) unsafe fn bytes<'a>(
     Ok(unsafe { slice::from_raw_parts(base.cast(), length) })
 }
 
-/// Returns memory that a call writes.
+/// Returns memory that a call writes, `length` bytes from `base` on; `what` names it in messages.
 ///
 /// # Errors
 /// As [`bytes`].
@@ -150,7 +153,7 @@ pub(crate) unsafe fn room<'a>(
     Ok(unsafe { slice::from_raw_parts_mut(base.cast(), length) })
 }
 
-/// Reads a list of memory ranges.
+/// Reads a list of `count` memory ranges, as of readv(2); `what` names it in messages.
 ///
 /// # Errors
 /// `count` is negative, `list` is NULL and `count` is above 0, or the ranges have more than

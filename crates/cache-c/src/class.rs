@@ -67,7 +67,7 @@ pub struct ClassStats {
 }
 
 impl Marks {
-    /// Returns watermarks of zero, which stand for the kernel's formula.
+    /// Returns watermarks of zero, which stand for those of the kernel's formula.
     pub(crate) fn formula() -> Self {
         Self {
             min: 0,
@@ -76,7 +76,8 @@ impl Marks {
         }
     }
 
-    /// Converts the watermarks; `None`: all are zero, so the formula applies.
+    /// Converts the watermarks for the Rust cache, in bytes; `None`: all are zero, so the kernel's
+    /// formula applies.
     pub(crate) fn convert(self) -> Option<lowmark_cache::Marks> {
         let Self { min, low, high } = self;
         let given = min > 0 || low > 0 || high > 0;
@@ -96,7 +97,8 @@ impl Class {
         }
     }
 
-    /// Converts the class. `Err`: `held` is no valid value.
+    /// Converts the class of memory for the Rust cache. An error says that `held` is no valid
+    /// value.
     fn convert(&self) -> Result<lowmark_cache::Class, Wrong> {
         Ok(lowmark_cache::Class {
             memory: self.memory,
@@ -121,7 +123,8 @@ pub(crate) fn classes(of: &[Class]) -> Result<Vec<lowmark_cache::Class>, Wrong> 
     of[..n].iter().map(Class::convert).collect()
 }
 
-/// Converts `LOWMARK_CACHE_ORDINARY`, `_LOCKED` or `_HUGE_PAGES`.
+/// Converts `LOWMARK_CACHE_ORDINARY`, `_LOCKED` or `_HUGE_PAGES`, which say how the system holds
+/// memory; another number is an error.
 pub(crate) fn held(number: c_int) -> Result<Held, Wrong> {
     Ok(match number {
         LOWMARK_CACHE_ORDINARY => Held::Ordinary,

@@ -66,6 +66,7 @@ unsafe impl Send for Listener {}
 unsafe impl Sync for Listener {}
 
 impl Listener {
+    /// Passes a message about a notice or a loss to the C program.
     fn tell(&self, message: &str) {
         let message = c_text(message);
         // SAFETY: it is the caller's own function with the caller's own context.
@@ -73,7 +74,7 @@ impl Listener {
     }
 }
 
-/// Describes the losses of a cache that ended.
+/// Describes how many pages a cache has lost when it ended, and which files' last sync failed.
 pub(crate) fn loss(end: &Shutdown) -> String {
     let first = format!("a page cache ended and lost {} pages", end.lost_pages);
     let file = |(path, e): &(std::path::PathBuf, lowmark_cache::Error)| {
@@ -83,7 +84,8 @@ pub(crate) fn loss(end: &Shutdown) -> String {
 }
 
 impl Config {
-    /// Converts a configuration for C; the policy is NULL, which means the default.
+    /// Converts a configuration of the Rust cache for C; the policy is NULL, which means the
+    /// default.
     pub(crate) fn of(c: &lowmark_cache::Config) -> Self {
         Self {
             memory: c.memory,
@@ -104,7 +106,8 @@ impl Config {
         }
     }
 
-    /// Converts the configuration.
+    /// Converts the configuration of a C program. Returns how files are opened (with O_DIRECT or
+    /// not) and the configuration of the Rust cache.
     ///
     /// # Errors
     /// There is no preset of that name, or a class is not possible.
@@ -146,6 +149,7 @@ impl Config {
     }
 }
 
+/// Makes the error about a policy's name that no preset has.
 fn no_preset(name: &str) -> Wrong {
     let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
     let names = names.join(", ");

@@ -129,7 +129,7 @@ pub unsafe extern "C" fn lowmark_cache_writev(
     })
 }
 
-/// Converts a `POSIX_FADV_` constant.
+/// Converts a `POSIX_FADV_` constant of posix_fadvise(2); another number is an error.
 fn advice(number: c_int) -> Result<Advice, Wrong> {
     Ok(match number {
         libc::POSIX_FADV_NORMAL => Advice::Normal,
@@ -146,6 +146,8 @@ fn advice(number: c_int) -> Result<Advice, Wrong> {
     })
 }
 
+/// Gives the cache advice on a range of a file, as position and length in bytes.
+///
 /// # Safety
 /// As [`lowmark_cache_advise`].
 unsafe fn advise(file: *const File, range: (u64, u64), advice: Advice) -> Result<(), Wrong> {

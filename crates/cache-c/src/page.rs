@@ -31,7 +31,7 @@ const _: () = {
 };
 
 impl Page {
-    /// Pins page `number` for reading.
+    /// Pins page `number` of a file for reading; the result keeps the file open.
     fn read(open: &Arc<Open>, number: u32) -> Result<Self, Wrong> {
         let guard = open.file.pin(number)?;
         // SAFETY: the guard borrows from `open.file`, which stays in place while its `Arc` has an
@@ -44,7 +44,8 @@ impl Page {
         })
     }
 
-    /// Locks page `number` for writing, and counts it.
+    /// Locks page `number` of a file for writing, and counts the lock in the cache, which refuses a
+    /// shutdown while there is one.
     fn write(open: &Arc<Open>, number: u32) -> Result<Self, Wrong> {
         let guard = open.file.pin_mut(number)?;
         // SAFETY: as in `read`.
@@ -56,7 +57,7 @@ impl Page {
         })
     }
 
-    /// Returns the address of the page's bytes.
+    /// Returns the address of the page's bytes; NULL if it is unpinned.
     fn bytes(&mut self) -> *mut c_void {
         match self.guard.as_mut() {
             Some(Guard::Read(page)) => page.as_ptr().cast_mut().cast(),
@@ -67,6 +68,7 @@ impl Page {
 }
 
 impl Drop for Page {
+    /// Releases the lock of a page that was pinned for writing, then counts it out.
     fn drop(&mut self) {
         if let Some(Guard::Write(page)) = self.guard.take() {
             drop(page);

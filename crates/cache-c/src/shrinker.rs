@@ -70,7 +70,7 @@ thread_local! {
     static ASKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns an error in a callback, for calls that would wait for ever there.
+/// Refuses a call that would wait for ever in a shrinker's callback.
 ///
 /// # Errors
 /// The thread is in a callback.
@@ -82,8 +82,8 @@ pub(crate) fn not_in_shrinker() -> Result<(), Wrong> {
 }
 
 impl Asked {
-    /// Calls a callback and returns its answer; `None`: the answer is negative, or the shrinker is
-    /// being unregistered.
+    /// Calls one of the C program's callbacks and returns its answer, limited to a sensible range;
+    /// `None`: the answer is negative, or the shrinker is being unregistered.
     fn ask(&self, call: impl FnOnce(&Callbacks) -> i64) -> Option<u64> {
         // Never waits for the lock: unregistering waits for the callbacks that run.
         let callbacks = self.callbacks.try_read().ok()?;
@@ -124,14 +124,18 @@ pub struct Registration {
 }
 
 impl Drop for Registration {
+    /// Takes the callbacks out, after waiting for those that run, so that none is called from now
+    /// on.
     fn drop(&mut self) {
         let callbacks = self.asked.callbacks.write();
         *callbacks.unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
-/// Converts a shrinker; zeros become the kernel's defaults. `Err`: a callback is NULL.
+/// Converts a shrinker of a C program; zeros become the kernel's defaults. An error says that a
+/// callback is NULL.
 fn convert(shrinker: &Shrinker) -> Result<Asked, Wrong> {
+    // The number, or the default for 0.
     let or = |n: u32, default: u32| if n == 0 { default } else { n };
     Ok(Asked {
         callbacks: RwLock::new(Some(Callbacks {
