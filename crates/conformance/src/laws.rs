@@ -11,19 +11,22 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const PAGE: u64 = 4096;
 
-/// Returns the byte expected at a position.
+/// Returns the byte that a law writes, and expects, at the position `pos` of a file: a hash of
+/// file, version of the contents and position, never 0.
 fn byte(file: u64, version: u64, pos: u64) -> u8 {
     let word = (file << 56 ^ version << 48 ^ pos >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (word >> 32).to_le_bytes()[pos as usize & 3] | 1
 }
 
+/// Returns the bytes that a law writes, and expects, at `pos` to `pos + len` of a file.
 fn pattern(file: u64, version: u64, pos: u64, len: usize) -> Vec<u8> {
     (pos..pos + len as u64)
         .map(|p| byte(file, version, p))
         .collect()
 }
 
-/// Returns the expected contents; in a world without contents the bytes are irrelevant.
+/// Returns the bytes to write to, and to expect of, a range of a file; in a world without contents
+/// any bytes do.
 fn content<M: Machine>(file: u64, version: u64, pos: u64, len: usize) -> Vec<u8> {
     if M::CONTENTS {
         pattern(file, version, pos, len)
@@ -32,6 +35,8 @@ fn content<M: Machine>(file: u64, version: u64, pos: u64, len: usize) -> Vec<u8>
     }
 }
 
+/// Reads a range of a file and panics unless it has the bytes expected. `what` begins the message;
+/// in a world without contents only the length counts.
 async fn expect<M: Machine>(m: &M, file: u32, pos: u64, expected: &[u8], what: &str) {
     let mut found = vec![0; expected.len()];
     let n = m.read(file, pos, &mut found).await;
@@ -48,6 +53,8 @@ async fn expect<M: Machine>(m: &M, file: u32, pos: u64, expected: &[u8], what: &
     }
 }
 
+/// Reads a range of a file from its device, past the cache, and panics unless it has the bytes
+/// expected; `what` begins the message. Does nothing in a world without contents.
 fn expect_on_device<M: Machine>(m: &M, file: u32, pos: u64, expected: &[u8], what: &str) {
     if M::CONTENTS {
         let mut found = vec![0; expected.len()];
@@ -65,6 +72,7 @@ fn expect_on_device<M: Machine>(m: &M, file: u32, pos: u64, expected: &[u8], wha
 struct Last(AtomicUsize);
 
 impl Last {
+    /// Counts one more of `tasks` tasks that have come here; returns true for the last one.
     fn is_me(&self, tasks: usize) -> bool {
         self.0.fetch_add(1, SeqCst) + 1 == tasks
     }
@@ -78,6 +86,8 @@ pub struct Allocate {}
 impl Law for Allocate {
     const NAME: &'static str = "allocate";
 
+    /// Writes a file of its own, 3/8 of memory, and reads its end back. `who` is the task's number,
+    /// 0 to 3.
     async fn task<M: Machine>(&self, m: &M, who: usize) {
         let file = m.open(&format!("allocate-{who}")).await;
         let pages = u64::from(Self::MEMORY) * 3 / 2 / Self::TASKS as u64;
@@ -96,6 +106,7 @@ impl Law for Allocate {
         .await;
     }
 
+    /// Checks that pages were evicted, and that no write failed.
     fn verdict<W: World>(&self, engine: View<'_, W>) {
         assert!(
             engine.zone_event(0, ZoneEvent::PgSteal) > 0,
@@ -116,6 +127,8 @@ pub struct Read {
 impl Law for Read {
     const NAME: &'static str = "read";
 
+    /// Writes and syncs a quarter of the common file, then reads: the tasks that find all quarters
+    /// written read the whole file, the others their own quarter.
     async fn task<M: Machine>(&self, m: &M, who: usize) {
         let file = m.open("read").await;
         let pages = u64::from(Self::MEMORY) * 3 / 2;
@@ -147,6 +160,8 @@ impl Law for Read {
         }
     }
 
+    /// Checks that some task read all of the file, that pages were evicted, and that none is dirty
+    /// or under writeback.
     fn verdict<W: World>(&self, engine: View<'_, W>) {
         assert!(self.begun.load(SeqCst) >= 1);
         assert!(
@@ -175,6 +190,8 @@ impl Law for Dirty {
     const NAME: &'static str = "dirty";
     const MEMORY: u32 = 1024;
 
+    /// Changes and reads every fourth record of a common file, three times. The last task to end
+    /// syncs the file and compares it with its device.
     async fn task<M: Machine>(&self, m: &M, who: usize) {
         let file = m.open("dirty").await;
         for version in 0..Self::VERSIONS {
@@ -224,6 +241,7 @@ impl Law for Reclaim {
     const NAME: &'static str = "reclaim";
     const MEMORY: u32 = 1024;
 
+    /// Writes a file of its own, half of memory, page by page, and reads it back.
     async fn task<M: Machine>(&self, m: &M, who: usize) {
         let file = m.open(&format!("reclaim-{who}")).await;
         let pages = u64::from(Self::MEMORY) * 2 / Self::TASKS as u64;
@@ -241,6 +259,7 @@ impl Law for Reclaim {
         }
     }
 
+    /// Checks that at least half of the zone's pages were evicted, and that no write failed.
     fn verdict<W: World>(&self, engine: View<'_, W>) {
         let size = engine.zone_pages(0);
         assert!(engine.zone_event(0, ZoneEvent::PgSteal) >= size / 2);
@@ -256,6 +275,8 @@ impl Law for Flush {
     const NAME: &'static str = "flush";
     const MEMORY: u32 = 1024;
 
+    /// Writes to a file of its own and to a common one, syncs each, and checks that the data is
+    /// then on the device, eight times.
     async fn task<M: Machine>(&self, m: &M, who: usize) {
         let own = m.open(&format!("flush-{who}")).await;
         let common = m.open("flush").await;
@@ -277,6 +298,7 @@ impl Law for Flush {
         }
     }
 
+    /// Checks that no page is dirty or under writeback.
     fn verdict<W: World>(&self, engine: View<'_, W>) {
         assert_eq!(engine.stat(ZoneStat::NrFileDirty), 0);
         assert_eq!(engine.stat(ZoneStat::NrWriteback), 0);
@@ -296,6 +318,8 @@ impl Law for Throttle {
     const NAME: &'static str = "throttle";
     const MEMORY: u32 = 4096;
 
+    /// Writes a file of its own, half of memory, and checks after each page that no more pages are
+    /// dirty than the limit and the steps between its checks allow.
     async fn task<M: Machine>(&self, m: &M, who: usize) {
         let file = m.open(&format!("throttle-{who}")).await;
         let engine = m.engine();
@@ -325,6 +349,8 @@ impl Law for Truncate {
     const NAME: &'static str = "truncate";
     const MEMORY: u32 = 1024;
 
+    /// Writes a file of its own, cuts it off and lets it grow again, three times: bytes before the
+    /// cut stay, those after it are zeroes. At last the file is empty and has no pages.
     async fn task<M: Machine>(&self, m: &M, who: usize) {
         let file = m.open(&format!("truncate-{who}")).await;
         let pages = u64::from(Self::MEMORY) / 3;
@@ -356,6 +382,7 @@ impl Law for Truncate {
         assert!(m.engine().has_no_pages(file));
     }
 
+    /// Checks that no page of a file is left, dirty or clean.
     fn verdict<W: World>(&self, engine: View<'_, W>) {
         assert_eq!(engine.stat(ZoneStat::NrFilePages), 0);
         assert_eq!(engine.stat(ZoneStat::NrFileDirty), 0);

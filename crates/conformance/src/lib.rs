@@ -51,8 +51,9 @@ pub trait Law: Sync {
     }
 }
 
-/// Concludes every law after all tasks have ended: checks the result of the world's full recount
-/// and that no page is missing, then calls the law's own check.
+/// Concludes a law after all its tasks have ended: checks the result of the world's full recount
+/// (`recount`; the error describes an inconsistency), that no page is missing (cached, free, or on
+/// a per-CPU list), and calls the law's own check.
 ///
 /// # Panics
 /// If a list, an index or a counter is inconsistent, or the law is broken.

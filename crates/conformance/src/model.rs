@@ -65,7 +65,7 @@ pub trait Files {
     fn size(&self, file: &Self::Handle) -> u64;
     /// Returns the file's identity on its device, for [`Drawing::survived`].
     fn identity(&self, file: &Self::Handle) -> u64;
-    /// Gives a file another name, which must be unused.
+    /// Gives a random file another random name, if that is free.
     fn link(&self, from: &str, to: &str);
     /// Renames a file; a file that had the new name loses it.
     fn rename(&self, from: &str, to: &str) -> impl Future<Output = ()>;
@@ -83,6 +83,7 @@ pub trait Files {
 struct Random(u64);
 
 impl Random {
+    /// Returns the next 48 random bits.
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -98,7 +99,8 @@ impl Random {
         format!("name-{}", self.below(NAMES))
     }
 
-    /// Returns a position: near a page boundary, near the end of the file, or anywhere.
+    /// Returns a random position in a file of `end` bytes: near a page boundary, near the end, or
+    /// anywhere.
     fn place(&mut self, end: u64) -> u64 {
         let near = |r: &mut Self, at: u64| (at + r.below(7)).saturating_sub(3);
         match self.below(4) {
@@ -112,7 +114,7 @@ impl Random {
         }
     }
 
-    /// Returns a length: zero, a few bytes, about a page, or many.
+    /// Returns a random length of a read or write: zero, a few bytes, about a page, or many.
     fn length(&mut self) -> u64 {
         match self.below(8) {
             0 => 0,
@@ -147,7 +149,8 @@ struct Drawn {
 }
 
 impl Drawn {
-    /// Records an attempted change.
+    /// Records a change that is being attempted, so that a power cut before the next sync may leave
+    /// the file with or without it.
     fn change(&mut self, change: Change) {
         let len = match &change {
             Change::Write(pos, bytes) => (pos + bytes.len() as u64).max(self.bytes.len() as u64),
@@ -157,6 +160,8 @@ impl Drawn {
         self.changes.push(change);
     }
 
+    /// Writes `bytes` into the model's file at `pos`, with zeroes before them if the file is
+    /// shorter.
     fn write(&mut self, pos: u64, bytes: &[u8]) {
         if !bytes.is_empty() {
             let (from, to) = (pos as usize, pos as usize + bytes.len());
@@ -165,6 +170,8 @@ impl Drawn {
         }
     }
 
+    /// Records that a sync has succeeded: the present contents are on the device, and no change is
+    /// open.
     fn confirm(&mut self) {
         self.confirmed.clone_from(&self.bytes);
         self.changes.clear();
@@ -172,7 +179,11 @@ impl Drawn {
         self.lengths = (len, len);
     }
 
-    /// Checks that `found` may be the state of the file after a power cut.
+    /// Checks that `found` may be the state of the file after a power cut: each byte is the
+    /// confirmed one or that of a change since, and the length one that the file had since.
+    ///
+    /// # Errors
+    /// It is not; a description.
     fn may_survive(&self, found: &[u8]) -> Result<(), String> {
         let len = found.len() as u64;
         if !(self.lengths.0..=self.lengths.1).contains(&len) {
@@ -215,8 +226,8 @@ pub struct Drawing<H> {
 }
 
 impl<H> Drawing<H> {
-    /// Checks the contents of a file after a power cut. `None`: the model has no such file, or it
-    /// had lost its last name.
+    /// Checks the contents `found` of the file with that identity after a power cut. `None`: the
+    /// model has no such file, or it had lost its last name.
     ///
     /// # Errors
     /// The contents are impossible; a description.
@@ -242,8 +253,9 @@ struct Run<'a, F: Files> {
     at: String,
 }
 
-/// Performs `count` operations; then, if the world has power, syncs and compares everything.
-/// Handles are closed at the end.
+/// Performs `count` random operations on a world and on the model, and compares the two after each;
+/// then, if the world has power, syncs and compares everything. Handles are closed at the end.
+/// Returns the model.
 ///
 /// # Panics
 /// If the world differs from the model.
@@ -278,6 +290,7 @@ pub async fn run<F: Files>(world: &F, seed: u64, count: u32) -> Drawing<F::Handl
 }
 
 impl<F: Files> Run<'_, F> {
+    /// Performs one random operation on world and model; the first without a handle is an opening.
     async fn step(&mut self) {
         if self.drawing.handles.is_empty() {
             return self.open().await;
@@ -310,12 +323,14 @@ impl<F: Files> Run<'_, F> {
         &mut self.drawing.files[self.drawing.handles[h].0]
     }
 
+    /// Panics unless the world's file of the handle `h` is as long as the model's.
     fn compare_size(&mut self, h: usize) {
         let found = self.world.size(&self.drawing.handles[h].1);
         let expected = self.file(h).bytes.len() as u64;
         assert_eq!(found, expected, "{}: length", self.at);
     }
 
+    /// Opens a file of a random name, or closes one if too many are open.
     async fn open(&mut self) {
         if self.drawing.handles.len() == HANDLES {
             return self.close().await;
@@ -334,6 +349,8 @@ impl<F: Files> Run<'_, F> {
         self.opened(name, handle);
     }
 
+    /// Enters an opened file into the model, a new one if the name is new, and checks that the
+    /// world gave the same file.
     fn opened(&mut self, name: String, handle: F::Handle) {
         let d = &mut self.drawing;
         let identity = self.world.identity(&handle);
@@ -352,6 +369,7 @@ impl<F: Files> Run<'_, F> {
         self.compare_size(last);
     }
 
+    /// Closes a random handle in world and model.
     async fn close(&mut self) {
         let h = self.handle();
         let (at, handle) = self.drawing.handles.swap_remove(h);
@@ -359,6 +377,7 @@ impl<F: Files> Run<'_, F> {
         self.world.close(handle).await;
     }
 
+    /// Reads a random range of a random file, and compares the bytes with the model's.
     async fn read(&mut self) {
         let h = self.handle();
         let end = self.file(h).bytes.len() as u64;
@@ -371,7 +390,8 @@ impl<F: Files> Run<'_, F> {
         }
     }
 
-    /// Compares `n` bytes read at `pos` into a buffer of the length of `found`.
+    /// Panics unless the `n` bytes that the world read at `pos` into `found`, a buffer of the
+    /// wanted length, are those of the model's file of the handle `h`.
     fn compare(&mut self, h: usize, pos: u64, found: &[u8], n: usize) {
         let at = self.at.clone();
         let file = self.file(h);
@@ -386,6 +406,7 @@ impl<F: Files> Run<'_, F> {
         }
     }
 
+    /// Writes random bytes to a random range of a random file, in world and model.
     async fn write(&mut self) {
         let h = self.handle();
         let end = self.file(h).bytes.len() as u64;
@@ -394,6 +415,7 @@ impl<F: Files> Run<'_, F> {
         self.write_at(h, pos, bytes).await;
     }
 
+    /// Returns `len` random bytes, none of them 0.
     fn bytes(&mut self, len: u64) -> Vec<u8> {
         let mut word = self.random.next();
         let mut next = || {
@@ -403,6 +425,9 @@ impl<F: Files> Run<'_, F> {
         (0..len).map(|_| next()).collect()
     }
 
+    /// Writes `bytes` to the file of the handle `h` in world and model. Returns true if the write
+    /// succeeded; a refused one changes nothing, and after a failed one the model takes over what
+    /// the world's file has.
     async fn write_at(&mut self, h: usize, pos: u64, bytes: Vec<u8>) -> bool {
         let before = self.file(h).lengths;
         if !bytes.is_empty() {
@@ -429,7 +454,8 @@ impl<F: Files> Run<'_, F> {
         false
     }
 
-    /// Inspects the state after a failed write, which must contain a prefix of it.
+    /// Takes the state of the world's file after a failed write over into the model, and panics
+    /// unless it has a prefix of `bytes`, up to a page boundary.
     async fn adopt(&mut self, h: usize, pos: u64, bytes: &[u8]) {
         if self.world.dead() {
             return;
@@ -463,6 +489,7 @@ impl<F: Files> Run<'_, F> {
         self.compare_size(h);
     }
 
+    /// Sets a random file to a random length in world and model.
     async fn truncate(&mut self) {
         let h = self.handle();
         let end = self.file(h).bytes.len() as u64;
@@ -478,7 +505,8 @@ impl<F: Files> Run<'_, F> {
         }
     }
 
-    /// Syncs a file; returns true on success.
+    /// Syncs the file of the handle `h`, after writing lost data again; returns true if the sync
+    /// succeeded. A sync that reports a loss is followed by writing the whole file again.
     async fn sync(&mut self, h: usize) -> bool {
         if self.file(h).to_rewrite {
             self.rewrite(h).await;
@@ -521,6 +549,7 @@ impl<F: Files> Run<'_, F> {
         }
     }
 
+    /// Renames a random file to a random name; a file that had that name loses it.
     async fn rename(&mut self) {
         let (from, to) = (self.random.name(), self.random.name());
         let d = &mut self.drawing;
@@ -538,6 +567,7 @@ impl<F: Files> Run<'_, F> {
         }
     }
 
+    /// Removes a random name.
     async fn remove(&mut self) {
         let name = self.random.name();
         let d = &mut self.drawing;
@@ -547,8 +577,9 @@ impl<F: Files> Run<'_, F> {
         }
     }
 
-    /// With failures off: reports every handle's pending errors, writes its data, and compares
-    /// everything. Power may still fail.
+    /// Compares everything at the end, with failures off: opens every name, syncs every file until
+    /// pending errors are reported and the data is written, and compares the contents. Power may
+    /// still fail.
     async fn conclude(&mut self) {
         let names: Vec<String> = self.drawing.names.keys().cloned().collect();
         for name in names {
