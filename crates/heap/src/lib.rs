@@ -39,7 +39,8 @@ impl NoMemory {
     }
 }
 
-/// Allocates a table of zeroed values. The operating system provides its memory when it is touched.
+/// Allocates a table of `n` zeroed values; `what` names its purpose in the error. The operating
+/// system provides its memory when it is touched.
 ///
 /// # Errors
 /// The host refuses the memory.
@@ -47,7 +48,8 @@ pub fn zeroed<T: bytemuck::Zeroable>(what: &'static str, n: usize) -> Result<Box
     may_fail(|| bytemuck::try_zeroed_slice_box(n)).map_err(|()| refused::<T>(what, n))
 }
 
-/// Allocates a table and makes its values one after the other.
+/// Allocates a table of `n` values, which `make` makes one after the other from their index; `what`
+/// names its purpose in the error.
 ///
 /// # Errors
 /// The host refuses the memory of the table. Allocations by `make` are not covered.
@@ -62,7 +64,7 @@ pub fn filled<T>(
     Ok(table.into_boxed_slice())
 }
 
-/// Does the same as [`filled`] with a fallible `make`.
+/// Allocates a table as [`filled`] does, with a `make` that may fail.
 ///
 /// # Errors
 /// The host refuses the table, or `make` fails.
@@ -79,6 +81,7 @@ pub fn try_filled<T>(
     Ok(table.into_boxed_slice())
 }
 
+/// Makes the error that the host refuses a table of `n` values of the type `T`.
 fn refused<T>(what: &'static str, n: usize) -> NoMemory {
     let bytes = (n as u64).saturating_mul(size_of::<T>() as u64);
     NoMemory { what, bytes }
@@ -89,7 +92,8 @@ thread_local! {
 }
 
 /// Runs `f`, whose caller handles failed allocations: a [`Heap`] then returns the refusal instead
-/// of ending the program. `f` must contain only fallible calls (`try_reserve`).
+/// of ending the program, until `f` returns or unwinds. `f` must contain only fallible calls
+/// (`try_reserve`).
 pub fn may_fail<R>(f: impl FnOnce() -> R) -> R {
     struct Before(bool);
     impl Drop for Before {
@@ -114,7 +118,8 @@ impl<A> Heap<A> {
         Self { inner, help }
     }
 
-    /// Passes on the result of `inner`, unless it is a refusal outside of [`may_fail`].
+    /// Passes on the address `given` that `inner` returned for `layout`, and ends the program if it
+    /// is NULL, that is, a refusal, outside of [`may_fail`].
     #[inline]
     fn checked(&self, given: *mut u8, layout: Layout) -> *mut u8 {
         if given.is_null() && !MAY_FAIL.get() {
@@ -123,6 +128,8 @@ impl<A> Heap<A> {
         given
     }
 
+    /// Ends the process with a message that memory ran out, without allocating: `bytes` were
+    /// refused.
     #[cold]
     fn end(&self, bytes: usize) -> ! {
         static ENDING: AtomicBool = AtomicBool::new(false);
@@ -155,6 +162,7 @@ struct Line {
 }
 
 impl Write for Line {
+    /// Appends a text to the buffer, as far as it fits.
     fn write_str(&mut self, s: &str) -> fmt::Result {
         let n = s.len().min(self.bytes.len() - self.len);
         self.bytes[self.len..self.len + n].copy_from_slice(&s.as_bytes()[..n]);
@@ -174,6 +182,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heap<A> {
         self.checked(unsafe { self.inner.alloc_zeroed(layout) }, layout)
     }
 
+    /// Reallocates by the wrapped allocator, and ends the program if it refuses outside of
+    /// [`may_fail`].
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         let given = unsafe { self.inner.realloc(ptr, layout, new_size) };
         if given.is_null() && !MAY_FAIL.get() {
