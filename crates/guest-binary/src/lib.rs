@@ -13,7 +13,7 @@ static BINARY: OnceLock<Vec<u8>> = OnceLock::new();
 /// The reason why it could not be built.
 const MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/missing"));
 
-/// Returns the program that runs as a guest's first process.
+/// Returns the program that runs as a guest's first process, inflated at the first call.
 ///
 /// # Errors
 /// The program could not be built with `lowmark`; the reason in one line.
