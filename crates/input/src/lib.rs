@@ -10,7 +10,7 @@ use std::path::Path;
 /// include/uapi/linux/magic.h).
 const PIPEFS: i64 = 0x5049_5045;
 
-/// Opens a regular file.
+/// Opens a regular file that a user named, without waiting for anything.
 ///
 /// # Errors
 /// The file can't be opened, or is something else: a folder, a pipe, a device.
@@ -22,7 +22,8 @@ pub fn file(path: &Path) -> Result<File> {
     }
 }
 
-/// Opens a regular file, or a pipe that was passed as a descriptor, which can be read once.
+/// Opens a regular file, or a pipe that was passed as a descriptor (`/dev/fd/3`) and can be read
+/// once. Reads of the pipe wait for data.
 ///
 /// # Errors
 /// The path can't be opened, or is something else: a folder, a named pipe, a device.
@@ -70,7 +71,8 @@ enum Kind {
     Pipe,
 }
 
-/// Opens a file without blocking, and returns its kind.
+/// Opens a file or an unnamed pipe without blocking, and returns its kind; anything else is
+/// refused, a device before it is opened.
 fn opened(path: &Path) -> Result<(File, Kind)> {
     // Checked before opening, because opening a device may have an effect.
     let named = rustix::fs::stat(path)?;
@@ -96,7 +98,7 @@ fn opened(path: &Path) -> Result<(File, Kind)> {
     }
 }
 
-/// Describes a path that is neither a file nor a pipe.
+/// Returns the words for a path that is neither a file nor a pipe; `None` if it is one of the two.
 fn other(kind: FileType) -> Option<&'static str> {
     match kind {
         FileType::RegularFile | FileType::Fifo => None,
@@ -106,6 +108,7 @@ fn other(kind: FileType) -> Option<&'static str> {
     }
 }
 
+/// Makes the error that a path is `what`, and no file.
 fn refused(what: &str) -> Error {
     Error::new(
         ErrorKind::InvalidInput,
