@@ -22,7 +22,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Converts the keys for the front.
+    /// Converts the keys for the front, without a copy if they are in Python's memory.
     pub fn into_keys(self) -> Keys {
         match self {
             Self::There(there) => Keys::new(there),
@@ -40,6 +40,7 @@ pub enum There {
 }
 
 impl Array for There {
+    /// Returns the number of keys.
     fn count(&self) -> usize {
         match self {
             Self::Unsigned(buffer) => buffer.item_count(),
@@ -47,6 +48,8 @@ impl Array for There {
         }
     }
 
+    /// Returns the key at the index `place`. Python code may write to the array meanwhile, so the
+    /// number is read atomically.
     fn at(&self, place: usize) -> u64 {
         assert!(place < self.count(), "a place of the array");
         let start = match self {
@@ -64,7 +67,8 @@ fn negative(py: Python<'_>) -> PyErr {
     wrong(py, "a key is below 0; accepted: whole numbers from 0 on")
 }
 
-/// Returns the numbers of a buffer with this item type, or `None` if the type differs.
+/// Returns the numbers of a Python buffer as keys; `None` if its items have another type than `T`.
+/// A negative number is an error.
 fn items<T: Element + TryInto<u64>>(given: &Bound<'_, PyAny>) -> Option<PyResult<Vec<u64>>> {
     let py = given.py();
     let numbers = PyBuffer::<T>::get(given).ok()?.to_vec(py);
@@ -72,7 +76,8 @@ fn items<T: Element + TryInto<u64>>(given: &Bound<'_, PyAny>) -> Option<PyResult
     Some(keys.and_then(|all: Result<_, _>| all.map_err(|_| negative(py))))
 }
 
-/// Returns the array itself, if it can be read in place.
+/// Returns the array itself if it can be read in place, because its items have 64 bits and lie one
+/// after the other; `None` otherwise. A negative number is an error.
 fn there(given: &Bound<'_, PyAny>) -> PyResult<Option<There>> {
     if let Ok(buffer) = PyBuffer::<u64>::get(given)
         && buffer.is_c_contiguous()
@@ -94,6 +99,8 @@ fn there(given: &Bound<'_, PyAny>) -> PyResult<Option<There>> {
 impl<'py> FromPyObject<'_, 'py> for Requests {
     type Error = PyErr;
 
+    /// Converts what a Python caller gives as keys: an array that can be read in place, one of
+    /// smaller numbers, or an iterable of whole numbers.
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if let Some(there) = there(&given)? {
             return Ok(Self::There(there));

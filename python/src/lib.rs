@@ -125,6 +125,7 @@ struct Experiment {
 }
 
 impl Experiment {
+    /// Reads the experiment with its changes, from its text or its file.
     fn read(&self) -> Result<front::Experiment, front::Error> {
         let changes = Changes {
             set: self.set.clone(),
@@ -168,13 +169,15 @@ struct How {
     stop: Option<Py<Stop>>,
 }
 
-/// Checks a number of threads; 0 is an error.
+/// Checks the argument `jobs`, a number of threads: `None` stays, 0 is an error.
 fn jobs(py: Python<'_>, jobs: Option<usize>) -> PyResult<Option<NonZeroUsize>> {
     let none = || wrong(py, "jobs=0; accepted: a whole number from 1 on");
     jobs.map(|n| NonZeroUsize::new(n).ok_or_else(none))
         .transpose()
 }
 
+/// Converts the argument `check`: which checks a run makes, if any; an error names the words
+/// accepted.
 fn check(py: Python<'_>, how: Option<&str>) -> PyResult<Option<front::Check>> {
     match how {
         None => Ok(None),
@@ -273,6 +276,7 @@ struct Curves {
 }
 
 impl Curves {
+    /// Converts the arguments for miss-ratio curves to those of the front.
     fn options(self, py: Python<'_>) -> PyResult<MrcOptions> {
         Ok(MrcOptions {
             sizes: self.sizes,

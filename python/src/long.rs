@@ -15,7 +15,8 @@ const TICK: Duration = Duration::from_millis(50);
 /// The stack of the worker thread in bytes, as in the command line.
 const STACK: usize = 8 << 20;
 
-/// Converts an error of the front to Python's exception, with the exit code of the command line.
+/// Converts an error of the front to Python's exception `Error`, whose attribute `code` is the exit
+/// code of the command line.
 pub fn failure(py: Python<'_>, error: front::Error) -> PyErr {
     let raised = Error::new_err(error.message);
     match raised.value(py).setattr("code", error.code) {
@@ -24,15 +25,16 @@ pub fn failure(py: Python<'_>, error: front::Error) -> PyErr {
     }
 }
 
-/// Makes the exception for a wrong argument.
+/// Makes the exception for a wrong argument, with the exit code 2.
 pub fn wrong(py: Python<'_>, message: impl Into<String>) -> PyErr {
     let message = message.into();
     failure(py, front::Error { message, code: 2 })
 }
 
-/// Runs `work` in another thread. `stop` is the flag that stops it, if others share it. `progress`
-/// is called in the calling thread with the messages of the work; if it raises, or a signal handler
-/// does, the work is stopped and the exception is passed on when it has ended.
+/// Runs `work` in another thread, without the interpreter's lock, and returns its result. `stop` is
+/// the flag that stops it, if others share it. `progress` is called in the calling thread with the
+/// messages of the work; if it raises, or a signal handler does, the work is stopped and the
+/// exception is passed on when it has ended.
 pub fn interruptible<T: Send>(
     py: Python<'_>,
     stop: Option<Arc<AtomicBool>>,

@@ -36,6 +36,8 @@ fn raise(e: PyErr) -> ! {
 }
 
 impl InPython {
+    /// Calls a method of the Python policy and returns its result. Checks for signals now and then;
+    /// an exception ends the simulation.
     fn call<'py>(
         &mut self,
         py: Python<'py>,
@@ -52,6 +54,7 @@ impl InPython {
         called.unwrap_or_else(|e| raise(e))
     }
 
+    /// Notes that the policy no longer has `slot`.
     fn out(&mut self, slot: Slot) {
         self.held[slot as usize] = false;
         self.count -= 1;
@@ -59,6 +62,7 @@ impl InPython {
 }
 
 impl Policy for InPython {
+    /// Makes a Python object of the class that this thread simulates, for `slots` slots.
     fn new(slots: u32) -> Self {
         Python::attach(|py| {
             let made = CLASS.with_borrow(|class| {
@@ -76,12 +80,14 @@ impl Policy for InPython {
         })
     }
 
+    /// Calls the Python method `miss`, if the policy has one.
     fn miss(&mut self, object: u64) {
         if self.hears_misses {
             Python::attach(|py| self.call(py, "miss", (object,)).unbind());
         }
     }
 
+    /// Notes that the policy has `slot`, and calls the Python method `admit`.
     fn admit(&mut self, slot: Slot, object: u64) {
         self.held[slot as usize] = true;
         self.count += 1;
@@ -92,6 +98,9 @@ impl Policy for InPython {
         Python::attach(|py| self.call(py, "access", (slot,)).unbind());
     }
 
+    /// Calls the Python method `evict` and returns its slot; `None` if no slot is occupied. A slot
+    /// that the policy does not have, or `None` while it has one, ends the simulation with an
+    /// exception.
     fn evict(&mut self) -> Option<Slot> {
         let slot = Python::attach(|py| {
             let said = self.call(py, "evict", ());
@@ -113,6 +122,7 @@ impl Policy for InPython {
         slot
     }
 
+    /// Notes that the policy no longer has `slot`, and calls the Python method `remove`.
     fn remove(&mut self, slot: Slot) {
         self.out(slot);
         Python::attach(|py| self.call(py, "remove", (slot,)).unbind());

@@ -20,7 +20,7 @@ fn wrong(e: ArrowError) -> PyErr {
 }
 
 impl Table {
-    /// Converts a table of results.
+    /// Converts a table of results to Arrow's columns: text, counts (64 bits) and numbers.
     pub fn of(table: front::Table) -> PyResult<Self> {
         let mut fields = Vec::with_capacity(table.columns.len());
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(table.columns.len());
