@@ -137,8 +137,9 @@ impl ClockPro {
     }
 
     /// Ends the test period of `node`, the node at `hand`, and moves the hand on. A ghost is
-    /// forgotten, and a page in its test period becomes an ordinary cold one; if it was not used,
-    /// fewer pages should be cold. Returns true if the node was a ghost, false for a page.
+    /// forgotten; a page in its test period becomes an ordinary cold one. A test that ends without
+    /// a use lowers the number of pages that should be cold. Returns true if the node was a ghost,
+    /// false for a page.
     fn end_test(&mut self, hand: usize, node: u32) -> bool {
         let slots = self.pages.len() as u32;
         if node >= slots {

@@ -174,7 +174,8 @@ impl Generational {
     /// pages that came back (refaults) is more than twice that of tier 0. Models get_tier_idx().
     fn highest_evicted(&self) -> usize {
         let first = &self.tiers[0];
-        // True for a tier whose pages come back no more than twice as often, or too seldom to tell.
+        // True for a tier whose pages come back at most twice as often as those of tier 0, or too
+        // seldom to tell.
         let is_worth_no_more = |t: &Tier| {
             t.refaulted() < MIN_BATCH
                 || t.refaulted() * (first.total() + MIN_BATCH)
