@@ -105,8 +105,8 @@ impl Worker {
     }
 
     /// Sends the worker process a task, starts the process if there is none, and waits for the
-    /// answer. A process that exceeds its CPU time, or uses none for too long, is killed; the
-    /// result is then a breach, as if it ended by itself.
+    /// answer. A process that exceeds its CPU time, or uses none for too long, is killed; then, or
+    /// if it ends by itself, the result is a breach of the law of checks.
     ///
     /// # Errors
     /// The worker cannot be started, or communication with it fails.
