@@ -63,6 +63,7 @@ impl Array for There {
     }
 }
 
+/// Makes the exception for a negative key.
 fn negative(py: Python<'_>) -> PyErr {
     wrong(py, "a key is below 0; accepted: whole numbers from 0 on")
 }

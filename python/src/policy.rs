@@ -94,6 +94,7 @@ impl Policy for InPython {
         Python::attach(|py| self.call(py, "admit", (slot, object)).unbind());
     }
 
+    /// Calls the Python method `access` for a use of the page in `slot`.
     fn access(&mut self, slot: Slot) {
         Python::attach(|py| self.call(py, "access", (slot,)).unbind());
     }

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::slice;
 
+/// Makes the error that the pointer `what` is NULL.
 pub(crate) fn null(what: &str) -> Wrong {
     Wrong::new(libc::EFAULT, format!("`{what}` is NULL"))
 }

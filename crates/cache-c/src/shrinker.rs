@@ -96,11 +96,14 @@ impl Asked {
 }
 
 impl lowmark_cache::Shrinker for Asked {
+    /// Asks the C program how many objects it could free; 0 if it can't say now.
     fn count(&self) -> u64 {
         // SAFETY: it is the caller's own function with the caller's own context, still registered.
         self.ask(|c| unsafe { (c.count)(c.context) }).unwrap_or(0)
     }
 
+    /// Asks the C program to scan `n` objects and free those that it can. Returns how many it
+    /// freed; `None`: it cannot proceed now.
     fn scan(&self, n: u64) -> Option<u64> {
         // SAFETY: as above.
         self.ask(|c| unsafe { (c.scan)(c.context, n) })

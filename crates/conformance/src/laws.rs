@@ -227,6 +227,7 @@ impl Law for Dirty {
         }
     }
 
+    /// Checks that no page is dirty at the end.
     fn verdict<W: World>(&self, engine: View<'_, W>) {
         assert_eq!(engine.stat(ZoneStat::NrFileDirty), 0);
     }

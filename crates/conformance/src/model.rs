@@ -65,7 +65,7 @@ pub trait Files {
     fn size(&self, file: &Self::Handle) -> u64;
     /// Returns the file's identity on its device, for [`Drawing::survived`].
     fn identity(&self, file: &Self::Handle) -> u64;
-    /// Gives a random file another random name, if that is free.
+    /// Gives a file another name, which must be unused.
     fn link(&self, from: &str, to: &str);
     /// Renames a file; a file that had the new name loses it.
     fn rename(&self, from: &str, to: &str) -> impl Future<Output = ()>;
@@ -91,10 +91,12 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
     }
 
+    /// Returns a random number below `n`.
     fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 
+    /// Returns one of the eight names that operations use.
     fn name(&mut self) -> String {
         format!("name-{}", self.below(NAMES))
     }
@@ -315,15 +317,17 @@ impl<F: Files> Run<'_, F> {
         }
     }
 
+    /// Returns the index of a random open handle.
     fn handle(&mut self) -> usize {
         self.random.below(self.drawing.handles.len() as u64) as usize
     }
 
+    /// Returns the model's file of the handle `h`.
     fn file(&mut self, h: usize) -> &mut Drawn {
         &mut self.drawing.files[self.drawing.handles[h].0]
     }
 
-    /// Panics unless the world's file of the handle `h` is as long as the model's.
+    /// Panics unless the world's file of the handle `h` is as long as that of the reference model.
     fn compare_size(&mut self, h: usize) {
         let found = self.world.size(&self.drawing.handles[h].1);
         let expected = self.file(h).bytes.len() as u64;
@@ -536,6 +540,7 @@ impl<F: Files> Run<'_, F> {
         }
     }
 
+    /// Gives a random file another random name, if that is free, in world and model.
     fn link(&mut self) {
         let (from, to) = (self.random.name(), self.random.name());
         let d = &mut self.drawing;

@@ -135,6 +135,7 @@ impl Policy for AdaptiveReplacement {
         }
     }
 
+    /// Moves the used page in `slot` to the newest end of the list of pages seen at least twice.
     #[inline]
     fn access(&mut self, slot: Slot) {
         self.lists.unlink(slot);
@@ -164,6 +165,7 @@ impl Policy for AdaptiveReplacement {
         Some(slot)
     }
 
+    /// Takes the page in `slot`, whose object is gone, out of its list, without a ghost.
     fn remove(&mut self, slot: Slot) {
         self.lists.unlink(slot);
     }

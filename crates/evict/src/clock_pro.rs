@@ -265,6 +265,7 @@ impl Policy for ClockPro {
         }
     }
 
+    /// Marks the page in `slot` as used; the hands look at the mark when they pass.
     #[inline]
     fn access(&mut self, slot: Slot) {
         self.pages[slot as usize].used = true;

@@ -86,10 +86,14 @@ struct Shadow {
 }
 
 impl Tier {
+    /// Returns how many pages of the tier came back after eviction, with the averages of earlier
+    /// generations.
     fn refaulted(&self) -> u64 {
         self.average_refaulted + self.refaulted
     }
 
+    /// Returns how many pages of the tier came up for eviction, evicted or protected, with the
+    /// averages of earlier generations.
     fn total(&self) -> u64 {
         self.average_total + self.evicted + self.protected
     }

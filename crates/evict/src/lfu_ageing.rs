@@ -105,6 +105,7 @@ impl Policy for LfuAgeing {
         }
     }
 
+    /// Adds the page brought into `slot` with a count of 1, and counts the request.
     #[inline]
     fn admit(&mut self, slot: Slot, _object: u64) {
         self.push(1, slot);

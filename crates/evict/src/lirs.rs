@@ -275,6 +275,7 @@ impl Policy for Lirs {
         Dirty::WriteBehind
     }
 
+    /// Ends the hold of the page in `slot`, which has been written after `dirty`.
     fn cleaned(&mut self, slot: Slot) {
         self.release(slot);
     }

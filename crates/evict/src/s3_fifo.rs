@@ -95,6 +95,8 @@ impl Policy for S3Fifo {
         }
     }
 
+    /// Looks whether the object about to be brought in is a ghost, and keeps that for `admit`; the
+    /// ghost is forgotten.
     fn miss(&mut self, object: u64) {
         self.returns = self.ghost.take(object).is_some();
     }

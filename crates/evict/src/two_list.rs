@@ -60,6 +60,7 @@ impl Policy for TwoList {
         }
     }
 
+    /// Adds the page brought into `slot` to the inactive list, not referenced yet.
     #[inline]
     fn admit(&mut self, slot: Slot, _object: u64) {
         self.push_inactive(slot, false);

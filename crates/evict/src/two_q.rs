@@ -39,6 +39,8 @@ impl Policy for TwoQ {
         }
     }
 
+    /// Looks whether the object about to be brought in is remembered, and keeps that for `admit`;
+    /// it is then forgotten.
     #[inline]
     fn miss(&mut self, object: u64) {
         self.returns = self.ghosts.take(object).is_some();

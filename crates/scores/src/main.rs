@@ -198,6 +198,7 @@ fn revision() -> String {
     }
 }
 
+/// Returns the published series of that name, or an error.
 fn shipped_series(name: &str) -> Result<&'static Series, String> {
     find(name).ok_or_else(|| format!("no series `{name}`"))
 }

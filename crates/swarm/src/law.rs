@@ -174,8 +174,8 @@ impl Subject<'_> {
         Ok(what.map(|what| Breach::new(law, what)))
     }
 
-    /// Returns the run of the first cell's first iteration, to be changed in one respect: as in
-    /// [`Subject::check`], all figures are recounted once a simulated second.
+    /// Returns the specification of the first cell's first iteration, for a law to change in one
+    /// respect: as in [`Subject::check`], all figures are recounted once a simulated second.
     fn spec(&self) -> RunSpec {
         RunSpec {
             check_ns: runner::CHECK_INTERVAL_NS,
@@ -262,8 +262,9 @@ impl Subject<'_> {
         })
     }
 
-    /// Tests that fewer iterations are the first of more: compares two with the first two of three.
-    /// Returns the difference; `None`: the law holds, or a run failed.
+    /// Tests that more iterations do not change the first ones: compares the results of two
+    /// iterations with the first two of three. Returns the difference; `None`: the law holds, or a
+    /// run failed.
     fn prefix(&self) -> Option<String> {
         let [two, three] = [2, 3].map(|iterations| {
             let mut experiment = self.experiment.clone();
@@ -393,7 +394,7 @@ fn run(
     runner::run(experiment, &options, &sim::run)
 }
 
-/// Returns the run of the first iteration of the cell with that index.
+/// Returns the specification of a run: the first iteration of the cell with that index.
 fn spec_of(experiment: &Experiment, cell: usize) -> RunSpec {
     RunSpec {
         seed: iteration_seed(experiment, 0),

@@ -24,6 +24,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
+    /// Returns the limits of a worker for each task: 20 s of CPU time, 60 s without any use of CPU
+    /// time, 4 GiB of address space.
     fn default() -> Self {
         Self {
             cpu: Duration::from_secs(20),

@@ -20,6 +20,7 @@ pub struct Bar<'a> {
 }
 
 impl Bar<'_> {
+    /// Returns the column at which a value stands, rounded, from 0; it may lie beyond the bar.
     fn column(&self, value: f64) -> usize {
         (value / self.scale * self.width as f64).round() as usize
     }

@@ -174,6 +174,7 @@ impl Iterator for Generator {
         })
     }
 
+    /// Returns the exact number of requests that are left, as lower and upper bound.
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = (self.plan.requests - self.done) as usize;
         (left, Some(left))

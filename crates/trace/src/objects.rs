@@ -97,6 +97,7 @@ struct ObjectPages {
 }
 
 impl Objects {
+    /// Makes an empty table of places; `unit` is the meaning of object numbers.
     pub fn new(unit: Unit) -> Self {
         Self {
             unit,
@@ -154,6 +155,7 @@ impl Objects {
 pub(crate) struct Mix(u64);
 
 impl Hasher for Mix {
+    /// Returns the hash.
     fn finish(&self) -> u64 {
         self.0
     }

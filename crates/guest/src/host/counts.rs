@@ -66,6 +66,7 @@ fn seen(stats: &str) -> Option<u64> {
     Some(counted(stats, "entries")? + counted(stats, "overrun")?)
 }
 
+/// Makes the error that a file of `/proc` can't be used.
 fn unreadable(path: &str, why: impl std::fmt::Display) -> HostError {
     HostError::Unsupported(format!("{path}: {why}"))
 }

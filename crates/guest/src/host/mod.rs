@@ -69,6 +69,7 @@ fn nanoseconds(t: Timespec) -> u64 {
     t.tv_sec as u64 * SECOND + t.tv_nsec as u64
 }
 
+/// Converts nanoseconds to the kernel's form of time.
 pub(crate) fn timespec(ns: u64) -> Timespec {
     Timespec {
         tv_sec: (ns / SECOND) as i64,
@@ -385,6 +386,7 @@ impl Host for TaskHost {
         Ok(Fd(self.shared.open.put(open)))
     }
 
+    /// Closes a descriptor, once no other task uses it.
     async fn close(&self, fd: Fd) -> HostResult<()> {
         self.get(fd)?;
         self.shared.open.take(fd.0);
@@ -451,6 +453,7 @@ impl Host for TaskHost {
         advised.map_err(|e| error(&o.path, e))
     }
 
+    /// Returns the length of an open file in bytes.
     fn len(&self, fd: Fd) -> HostResult<u64> {
         let o = self.get(fd)?;
         let stat = rustix::fs::fstat(&o.fd).map_err(|e| error(&o.path, e))?;
@@ -507,6 +510,7 @@ impl Host for TaskHost {
         })
     }
 
+    /// Removes a file's name with unlink(2).
     async fn unlink(&self, path: &str) -> HostResult<()> {
         let path = &*relative(path)?;
         let removed = rustix::fs::unlinkat(&self.shared.root, path, AtFlags::empty());
@@ -545,6 +549,7 @@ impl Host for TaskHost {
         Ok(Stat { directory, len })
     }
 
+    /// Does what [`Self::stat`] does for the name of index `nth` in a directory's listing.
     async fn stat_listed(
         &self,
         dir: &Rc<str>,

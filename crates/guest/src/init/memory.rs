@@ -23,6 +23,7 @@ pub(super) fn lock() -> Step {
     super::lock_memory()
 }
 
+/// Returns a value of the text of `/proc/meminfo`, in bytes.
 fn field(text: &str, name: &str) -> Step<u64> {
     let kb = crate::meminfo(text, name).ok_or_else(|| format!("{MEMINFO} has no {name}"))?;
     Ok(kb * 1024)

@@ -134,6 +134,7 @@ fn out_of(line: &str) -> &str {
     named.unwrap_or(OUT_DEFAULT)
 }
 
+/// Writes a frame to the host.
 fn say(out: &mut impl Write, frame: &Frame) -> Step {
     frame.write(out).map_err(of("the terminal for frames"))
 }
@@ -168,6 +169,7 @@ fn serve(out: &mut File, job: &Job) -> Step {
     }
 }
 
+/// Turns on the job's swap areas, if there are any.
 fn swap_on(job: &Job) -> Step {
     job.swap
         .iter()

@@ -34,6 +34,7 @@ pub(super) struct Done<'a> {
 }
 
 impl Done<'_> {
+    /// Returns the error that this call's arguments or result are broken.
     fn bad(&self) -> Fault {
         broken(self.name)
     }

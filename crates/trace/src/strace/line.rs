@@ -162,19 +162,24 @@ impl<'a> Call<'a> {
         })
     }
 
+    /// Returns the result of a call that succeeded; `None` if it failed or has none.
     pub fn ok(&self) -> Option<i64> {
         self.result.filter(|r| *r >= 0)
     }
 
+    /// Returns the descriptor in the argument of index `arg`, without the `<path>` that strace -y
+    /// prints; `None` if it is no number.
     pub fn fd(&self, arg: usize) -> Option<i64> {
         let text = self.args[arg];
         parse_i64(memchr::memchr(b'<', text).map_or(text, |at| &text[..at]))
     }
 
+    /// Returns the number in the argument of index `arg`; `None` if it is none.
     pub fn number(&self, arg: usize) -> Option<u64> {
         parse_u64(self.args[arg])
     }
 
+    /// Returns true if the argument of index `arg` contains the text `flag`.
     pub fn has(&self, arg: usize, flag: &str) -> bool {
         memchr::memmem::find(self.args[arg], flag.as_bytes()).is_some()
     }
