@@ -62,7 +62,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Converts the results, with all their texts as C strings.
+    /// Converts the results of a run for a C program: texts that it asks for become C strings once.
     fn of(results: front::Results) -> Self {
         Self {
             comparison: c_text(results.comparison()),

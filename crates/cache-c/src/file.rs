@@ -26,7 +26,7 @@ impl File {
     }
 }
 
-/// Returns the file of a handle.
+/// Returns the cache's file behind the handle of a C program.
 ///
 /// # Safety
 /// `file` is NULL or a valid handle.

@@ -77,7 +77,8 @@ impl Drop for Page {
     }
 }
 
-/// Pins a page by `how` and writes its handle and the address of its bytes to `*page` and `*bytes`.
+/// Pins a page by `how` (for reading or writing) for a C program, and writes its handle and the
+/// address of its bytes to `*page` and `*bytes`.
 ///
 /// # Safety
 /// `file` is NULL or a valid handle; `page` and `bytes` are NULL or valid for writing a pointer.

@@ -532,7 +532,8 @@ impl<F: Files> Run<'_, F> {
         false
     }
 
-    /// Writes the whole file again after a loss, since the lost part is unknown.
+    /// Writes the whole file of the handle `h` again after its world reported a loss, since the
+    /// lost part is unknown.
     async fn rewrite(&mut self, h: usize) {
         let bytes = self.file(h).bytes.clone();
         if self.write_at(h, 0, bytes).await {
@@ -572,7 +573,7 @@ impl<F: Files> Run<'_, F> {
         }
     }
 
-    /// Removes a random name.
+    /// Removes a random name, if a file has it, in world and model.
     async fn remove(&mut self) {
         let name = self.random.name();
         let d = &mut self.drawing;

@@ -184,7 +184,8 @@ impl ClockPro {
         }
     }
 
-    /// Turns hot pages cold until no more are hot than the target for cold pages leaves.
+    /// Turns hot pages cold by the hot hand, until no more pages are hot than a full cache has
+    /// beside its target of cold ones.
     fn cool(&mut self) {
         while self.hot > 0 && self.hot > self.full - self.target.min(self.full) {
             self.turn_hot_hand();

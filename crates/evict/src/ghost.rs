@@ -17,7 +17,8 @@ impl Ghost {
         Self::in_queues(most, 1)
     }
 
-    /// Creates `queues` queues that together remember at most `most` objects.
+    /// Creates `queues` empty queues, which together remember at most `most` objects that have left
+    /// a cache.
     pub fn in_queues(most: u32, queues: u32) -> Self {
         Self {
             index: Index::new(most),
@@ -69,7 +70,7 @@ impl Ghost {
         Some(place)
     }
 
-    /// Forgets the object at a place that has one.
+    /// Forgets the object at `place`, which has one; the place is free from then on.
     #[inline]
     pub fn forget(&mut self, place: u32) {
         self.index.remove(place);
@@ -77,7 +78,8 @@ impl Ghost {
         self.free.push(place);
     }
 
-    /// Forgets an object; returns its former place, or `None` if it was not remembered.
+    /// Forgets `object` wherever it is remembered. Returns its former place, now free; `None` if it
+    /// was not remembered.
     #[inline]
     pub fn take(&mut self, object: u64) -> Option<u32> {
         let place = self.index.find(object)?;

@@ -70,14 +70,14 @@ impl<T: Copy + Default> Lists<T> {
         self.links[older as usize].ends[NEWER] = slot;
     }
 
-    /// Adds a slot that is in no list at the newest end.
+    /// Adds a slot that is in no list at the newest end of `list`.
     #[inline]
     pub fn push_newest(&mut self, list: u32, slot: Slot) {
         let end = self.slots + list;
         self.insert(slot, end, self.links[end as usize].ends[OLDER]);
     }
 
-    /// Adds a slot that is in no list at the oldest end.
+    /// Adds a slot that is in no list at the oldest end of `list`.
     #[inline]
     pub fn push_oldest(&mut self, list: u32, slot: Slot) {
         let end = self.slots + list;

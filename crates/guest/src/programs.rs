@@ -182,7 +182,7 @@ impl<W: Write> Voice<W> {
         Self(Mutex::new(to))
     }
 
-    /// Writes frames with one call.
+    /// Writes frames to the reader at the other end of the pipe, with one call.
     ///
     /// # Errors
     /// The writer fails.

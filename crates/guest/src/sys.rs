@@ -59,7 +59,7 @@ pub fn as_others<T>(what: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     done
 }
 
-/// Calls swapon(2).
+/// Turns on the swap area on the device with swapon(2).
 ///
 /// # Errors
 /// As swapon(2).
@@ -92,7 +92,9 @@ fn parts(window: *mut u8, size: usize, len: usize) -> Vec<libc::iovec> {
     (0..len).step_by(size).take(MOST_PARTS).map(part).collect()
 }
 
-/// Returns the size in bytes, in whole pages, of a window for calls of `len` bytes.
+/// Returns the size in bytes, in whole pages, of the window (a small buffer that is used again and
+/// again) for reads or writes of `len` bytes: at most 256 KiB, unless the call would have too many
+/// parts.
 pub fn window_for(len: usize) -> usize {
     const LARGE: usize = 256 << 10;
     len.min(LARGE)
@@ -230,7 +232,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `pages` pages for reading and writing.
+    /// Maps `pages` pages of anonymous memory or of a file, for reading and writing; they are
+    /// unmapped on drop.
     ///
     /// # Errors
     /// As mmap(2).

@@ -36,7 +36,7 @@ pub fn stream(path: &Path) -> Result<File> {
     }
 }
 
-/// Reads at most `most` bytes of a file or a pipe.
+/// Reads a whole file or pipe of at most `most` bytes; a longer one is an error.
 ///
 /// # Errors
 /// As [`stream`]; or it can't be read, or is longer.
@@ -55,7 +55,7 @@ pub fn bytes(path: &Path, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a text of at most `most` bytes from a file or a pipe.
+/// Reads a whole file or pipe as a text of at most `most` bytes; a longer one is an error.
 ///
 /// # Errors
 /// As [`bytes`]; or it is not UTF-8.

@@ -215,7 +215,8 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.writes.longest_stall_ns = self.writes.longest_stall_ns.max(waited);
     }
 
-    /// Removes an object that is gone; its page, if cached, is dropped without being written.
+    /// Removes an object that is gone, because its file was truncated or deleted; the object's
+    /// page, if cached, leaves the cache without being written, even if it is dirty.
     pub fn remove(&mut self, object: u64) {
         let Some(slot) = self.map.find(object) else {
             return;

@@ -255,7 +255,8 @@ fn mark_stale(series: &[&str], all: bool) -> Result<(), String> {
     fill(&scores)
 }
 
-/// Measures cells that were added to the tables since, and adds them to the existing figures.
+/// Measures only the cells that were added to a series' tables since it was measured, and adds them
+/// to the existing figures. The engine must still give the old answers.
 ///
 /// # Errors
 /// The engine no longer gives the sample's figures, or a series was never measured, or with another

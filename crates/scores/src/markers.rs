@@ -352,7 +352,7 @@ fn unit(row: &PublishedRow, largest: f64) -> (String, f64) {
     }
 }
 
-/// Names a row by the fields in which the rows differ.
+/// Names a row of a published table by those of its fields in which the rows `of` differ.
 fn name(row: &PublishedRow, of: &[&Scored]) -> String {
     let differ = |f: fn(&PublishedRow) -> &str| of.iter().any(|s| f(&s.row) != f(&of[0].row));
     let fields = FIELDS

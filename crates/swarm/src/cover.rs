@@ -190,7 +190,8 @@ pub struct Cover {
 }
 
 impl Cover {
-    /// Makes an empty coverage over all switches, filesystems, disks and faults that the space has.
+    /// Makes an empty coverage: all switches, filesystems, disks and faults of the space, by whose
+    /// combinations runs are counted.
     pub fn new(space: &Space) -> Self {
         let mut switches = Vec::new();
         for (key, fits) in space.below("policies.*") {
@@ -273,7 +274,8 @@ impl Cover {
         missing
     }
 
-    /// Returns the coverage as text of a few lines.
+    /// Returns what the cases have covered as text of a few lines: combinations, laws, outcomes,
+    /// programs, rare paths, and what is missing.
     pub fn to_text(&self) -> String {
         let (tried, all) = self.combinations();
         let mut out = String::new();

@@ -47,7 +47,8 @@ pub enum Tasks {
 }
 
 impl Tasks {
-    /// Returns the `n`th task, counted from 0; `None` behind the last.
+    /// Returns the `n`th task of the hunt, counted from 0: a seed, a parameter's end or a seed for
+    /// the laws of medians; `None` behind the last.
     fn nth(self, n: u64) -> Option<Task> {
         let (Self::Seeds(first, count) | Self::Ends(first, count) | Self::Trends(first, count)) =
             self;
@@ -281,7 +282,7 @@ fn letters(text: &str) -> String {
     kept.take(40).collect()
 }
 
-/// Returns the stem of the names of a task's files.
+/// Returns the name of a task, by which its files begin and messages speak of it.
 pub fn name(task: &Task) -> String {
     match task {
         Task::Seed(seed) => format!("seed-{seed}"),

@@ -126,7 +126,7 @@ fn offset(r: &Request) -> u64 {
     u64::from(r.object) * PAGE
 }
 
-/// Formats a request as a line of an MSR Cambridge trace.
+/// Formats a request as a line of an MSR Cambridge trace, on one of three disks.
 fn msr(r: &Request, _: u64) -> String {
     let what = if r.write { "Write" } else { "Read" };
     let disk = r.object % 3;
@@ -134,7 +134,7 @@ fn msr(r: &Request, _: u64) -> String {
     format!("{time},hm,{disk},{what},{},4096,100\n", offset(r))
 }
 
-/// Formats a request as a line of `blkparse`.
+/// Formats a request as a line of `blkparse`, a queued one; `nth` is its number, from 0.
 fn blkparse(r: &Request, nth: u64) -> String {
     let what = if r.write { "W" } else { "R" };
     let (s, ns) = (r.time_ns / 1_000_000_000, r.time_ns % 1_000_000_000);

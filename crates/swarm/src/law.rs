@@ -274,9 +274,9 @@ impl Subject<'_> {
         differs(&two?, &three?, "of two iterations", "of three")
     }
 
-    /// Runs the case with its policy alone and in a list with another preset, before and behind it,
-    /// and returns the difference between these runs of the policy; `None`: there is none, or the
-    /// case cannot be put into a list.
+    /// Tests that a policy's results do not depend on other policies in a list: compares its run
+    /// alone with its runs before and behind another preset. Returns the difference; `None`: the
+    /// law holds, or the case cannot be put into a list.
     fn company(&self) -> io::Result<Option<String>> {
         let name = &self.experiment.cells[0].policy;
         let Some(other) = Policy::PRESETS.iter().find(|p| *p != name) else {
@@ -427,8 +427,8 @@ fn differs(a: &Outcomes, b: &Outcomes, this: &str, that: &str) -> Option<String>
         .find_map(|(x, y)| same(x, y, this, that))
 }
 
-/// Tests that reports depend on results only: makes each twice. Returns a message if one differs,
-/// else `None`.
+/// Tests that reports are the same each time they are made from the same results: makes every
+/// report twice. Returns a message if one differs; `None`: the law holds.
 fn report(outcomes: &Outcomes) -> Option<String> {
     let texts = || {
         let comparison = Comparison::new(outcomes);

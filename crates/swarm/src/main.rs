@@ -149,7 +149,8 @@ impl Common {
     }
 }
 
-/// Runs a hunt until its end or Ctrl-C, and prints what it found.
+/// Runs a hunt for cases that break a law until its end or Ctrl-C, and prints the finds and the
+/// coverage. Returns the exit code.
 fn hunt(args: &HuntArgs) -> io::Result<ExitCode> {
     let tasks = if args.ends {
         let all = ends::count(&Space::new());

@@ -155,7 +155,7 @@ fn remove(root: &mut Value, way: &[Step]) {
     }
 }
 
-/// Replaces the value at a path.
+/// Replaces the value at the path `way` below `root`, if there is one.
 fn set(root: &mut Value, way: &[Step], value: Value) {
     if let Some(place) = get_mut(root, way) {
         *place = value;

@@ -281,7 +281,8 @@ impl Programs<'_> {
         line
     }
 
-    /// Draws a call of mmap-strm: threads, memory, and shares of streaming and mixed use.
+    /// Draws a call of mmap-strm, which stores to mapped memory: processes, the memory that it
+    /// scales by, and the parts of that for its two stages.
     fn mmap_strm(&mut self) -> String {
         let dir = self.path("strm");
         let bytes = self.size(64 * KIB, 2);
@@ -309,7 +310,8 @@ impl Programs<'_> {
         line
     }
 
-    /// Draws a call of burst; `endless`: without a number of bursts.
+    /// Draws a call of burst, which takes kernel pages in bursts; `endless`: without a number of
+    /// bursts, so that it runs until the workload ends.
     fn burst(&mut self, endless: bool) -> String {
         let most = self.machine.memory / 4;
         let d = &mut self.d;
@@ -345,7 +347,8 @@ impl Programs<'_> {
         line
     }
 
-    /// Draws a call of desktop; `endless`: without an end.
+    /// Draws a call of desktop, which models an interactive task with a working set; `endless`:
+    /// without an end.
     fn desktop(&mut self, endless: bool) -> String {
         let most = self.machine.memory / 2;
         let d = &mut self.d;
@@ -372,7 +375,8 @@ impl Programs<'_> {
         line
     }
 
-    /// Draws a call of simoop: threads, memory, files and work on one directory or two.
+    /// Draws a call of simoop, which models the memory pressure of jobs like Hadoop's: workers,
+    /// other threads, sizes, and files on one path or two.
     fn simoop(&mut self) -> String {
         let mib = self.machine.memory / MIB;
         let (first, second) = (self.path("loop"), self.path("pool"));
@@ -401,7 +405,8 @@ impl Programs<'_> {
         line
     }
 
-    /// Draws a call of tiobench: size in MB, threads, block size and random requests.
+    /// Draws a call of tiobench, whose threads write and read files of their own: total size in
+    /// MiB, threads, block size and number of random operations.
     fn tiobench(&mut self) -> String {
         let dir = self.path("tio");
         let megabytes = self.size(MIB, 2) / MIB;

@@ -101,7 +101,7 @@ pub struct Growing {
 const NAME: &str = "frames";
 
 impl Growing {
-    /// Opens the file.
+    /// Opens the file of frames that a running guest writes; nothing is read yet.
     ///
     /// # Errors
     /// The file can't be opened.

@@ -45,7 +45,7 @@ impl Input {
         })
     }
 
-    /// Makes a stream that has ended.
+    /// Makes an input that has ended, to stand in for one that another thread reads.
     pub fn empty() -> Self {
         Self {
             inner: Box::new(io::empty()),
@@ -57,13 +57,13 @@ impl Input {
         }
     }
 
-    /// Returns the bytes in memory that are not consumed.
+    /// Returns the bytes that were read into memory and are not consumed.
     #[inline]
     pub fn data(&self) -> &[u8] {
         &self.block[self.start..self.end]
     }
 
-    /// Consumes `n` bytes of [`data`](Self::data).
+    /// Drops the first `n` bytes of [`data`](Self::data), because they have been decoded.
     #[inline]
     pub fn consume(&mut self, n: usize) {
         self.start += n;

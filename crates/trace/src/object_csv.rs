@@ -137,7 +137,8 @@ impl ObjectCsv {
         }
     }
 
-    /// Makes a copy that parses lines in another thread; it places no objects.
+    /// Makes a copy by which another thread parses lines; the copy knows the columns but has no
+    /// table of objects' places, so records are made by the original.
     pub fn parser(&self) -> Self {
         Self {
             objects: Objects::new(self.objects.unit),

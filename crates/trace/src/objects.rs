@@ -47,7 +47,8 @@ impl Unit {
         }
     }
 
-    /// Returns the binary logarithm of the bytes per number; `None`: numbers are names.
+    /// Returns the binary logarithm of the bytes that one object number stands for (sector 9, page
+    /// 12); `None`: numbers are names.
     #[inline]
     pub(crate) fn log2(self) -> Option<u32> {
         match self {

@@ -92,7 +92,8 @@ impl Decoder {
 }
 
 impl Reader {
-    /// Opens a trace.
+    /// Opens a trace file, plain or compressed with zstd, in the format of the options or the
+    /// recognised one.
     ///
     /// # Errors
     /// The file can't be read, or its format is not recognised.
@@ -209,7 +210,8 @@ impl Reader {
         self.format
     }
 
-    /// Returns the meaning of object numbers; `None` for formats without objects.
+    /// Returns what object numbers mean in this trace: sectors, pages or names; `None` for formats
+    /// without objects.
     pub fn unit(&self) -> Option<Unit> {
         match &self.decoder {
             Decoder::OracleGeneral(d) => Some(d.objects.unit),

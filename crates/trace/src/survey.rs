@@ -64,7 +64,8 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Reads a whole trace.
+    /// Reads the whole trace at `path` once, and collects the facts that a replay needs before it
+    /// starts.
     ///
     /// # Errors
     /// The trace can't be read, or has no record.

@@ -47,13 +47,13 @@ impl Tables {
         id
     }
 
-    /// Adds a new file under a name that other files may have had.
+    /// Adds a new file under a name that other files may have had; returns its number.
     pub fn new_file(&mut self, name: &[u8]) -> u32 {
         self.files.push(String::from_utf8_lossy(name).into_owned());
         self.files.len() as u32 - 1
     }
 
-    /// Adds a new process under a pid that other processes may have had.
+    /// Adds a new process under a pid that other processes may have had; returns its number.
     pub fn new_process(&mut self, name: &str) -> u32 {
         self.processes.push(name.to_owned());
         self.processes.len() as u32 - 1

@@ -97,7 +97,8 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a program. Every call of this host blocks its thread, so its future is always ready.
+/// Runs a program's future to its end. Every call of this host blocks its thread, so the future is
+/// ready when it is first polled.
 ///
 /// # Panics
 /// If a future is not ready at once.
@@ -312,7 +313,7 @@ impl TaskHost {
         rustix::fs::openat(&self.shared.root, path, flags | OFlags::CLOEXEC, mode)
     }
 
-    /// Makes the directories above a path.
+    /// Makes the directories above a path below the root, as far as they are missing.
     fn make_parents(&self, path: &str) {
         let above = path.match_indices('/').map(|(at, _)| &path[..at]);
         for dir in above {

@@ -127,7 +127,8 @@ fn terminal() -> Step<File> {
     Ok(out.into())
 }
 
-/// Returns the terminal that a kernel's command line names.
+/// Returns the terminal for frames that the kernel's command line `line` names, without `/dev/`, or
+/// the default one.
 fn out_of(line: &str) -> &str {
     let mut arguments = line.split_ascii_whitespace();
     let named = arguments.find_map(|a| a.strip_prefix(OUT)?.strip_prefix('='));
