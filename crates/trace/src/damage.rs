@@ -56,7 +56,7 @@ fn below(rng: &mut Rng, n: usize) -> usize {
     rng.below(n as u64) as usize
 }
 
-/// Returns up to 4096 random bytes, half of the time only ASCII ones.
+/// Returns fewer than 4096 random bytes, half of the time only ASCII ones.
 fn noise(rng: &mut Rng) -> Vec<u8> {
     // Mostly short pieces: parsers often stop at the first mistake.
     let most = if rng.below(8) == 0 { 4096 } else { 64 };
@@ -70,8 +70,8 @@ fn noise(rng: &mut Rng) -> Vec<u8> {
         .collect()
 }
 
-/// Returns up to 60 pieces of the samples, most of them words, with random separators or numbers
-/// between.
+/// Returns fewer than 60 pieces of the samples, most of them words, with random separators or
+/// numbers between.
 fn words(samples: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     const BETWEEN: &[u8] = b" \n\t,=:;.()[]{}\"'<>-$&|#\\";
     let mut out = Vec::new();
@@ -91,8 +91,8 @@ fn words(samples: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     out
 }
 
-/// Returns a copy of one of the samples with one to nine random changes: bytes replaced, removed or
-/// copied, a piece of another sample put in, the end cut off, or a number replaced.
+/// Returns a copy of one of the samples with one to eight random changes: bytes replaced, removed
+/// or copied, a piece of another sample put in, the end cut off, or a number replaced.
 ///
 /// # Panics
 /// If there is no sample.
