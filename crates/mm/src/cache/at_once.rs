@@ -34,14 +34,17 @@ pub struct AnonAtOnce {
 }
 
 impl<W: World> Mm<W> {
-    /// Returns true if the entry of a page is present and allows the access; notes the access.
+    /// Makes a program's access to page `index` of a region if its page-table entry is present and,
+    /// for a store (`write`), writable; sets the entry's accessed bit. Returns false if the access
+    /// faults.
     #[inline(always)]
     pub fn touch_mapped(&self, region: u32, index: u32, write: bool) -> bool {
         self.touch_mapped_run(region, index, 1, write) == 1
     }
 
-    /// Does [`Mm::touch_mapped`] for up to `most` consecutive pages. Returns how many entries allow
-    /// the access; the next one does not, or lies behind the last page.
+    /// Does [`Mm::touch_mapped`] for up to `most` consecutive pages from page `first` of a region
+    /// on: sets the accessed bit of each entry that is present and, with `write`, writable. Returns
+    /// the number of entries before the first that does not allow the access; `most` if all do.
     #[inline(always)]
     pub fn touch_mapped_run(&self, region: u32, first: u32, most: u32, write: bool) -> u32 {
         let r = self.regions.region(region);
@@ -60,11 +63,12 @@ impl<W: World> Mm<W> {
         n
     }
 
-    /// Makes up to `most` stores that need no waiting, from an entry of a shared mapping on: stores
-    /// that are the first to consecutive pages, or the first since these were cleaned; the pages
-    /// must be cached, up to date, clean and not locked. After each store but the last the task has
-    /// relaxed; after the last the caller checks the dirty limits if needed, and relaxes. `None`:
-    /// nothing was done, and the caller uses [`Mm::touch`].
+    /// Makes up to `most` stores to consecutive pages of a shared file mapping, from the region's
+    /// page `index` on, as far as none has to wait: each is the first store to its page, or the
+    /// first since the page was cleaned, and the page must be cached, up to date, clean and not
+    /// locked. After each store but the last the task has relaxed; after the last the caller checks
+    /// the dirty limits of the file `look` if there is one, and relaxes. `None`: nothing was done,
+    /// and the caller uses [`Mm::touch`].
     ///
     /// For worlds in which no other task runs between two waits. The counters of all pages are
     /// changed at once, as no task runs meanwhile that could see the difference.
@@ -78,12 +82,14 @@ impl<W: World> Mm<W> {
         let Some(Backing::Shared { mapping, first }) = r.backing() else {
             return None;
         };
+        // A fault would have to allocate the page of page table for this entry.
         if r.missing_table(index).is_some() {
             return None;
         }
         let (m, at) = (&self.mappings[mapping as usize], first + index);
         let leaf = m.tree_lock.with(|| self.leaf_at(m, at))?;
         let most = self.stores_together(m, most.min(left_of_table(index)));
+        // `most`: pages that the filesystem lets become writable without a wait.
         let most = self.world.page_mkwrite_at_once(self, mapping, at, most);
         let slots = leaf.slots(most);
         let ptes = &r.ptes[index as usize..index as usize + slots.len()];
@@ -92,6 +98,7 @@ impl<W: World> Mm<W> {
             return None;
         }
         m.tree_lock.with(|| leaf.set_tags(Tag::Dirty, n));
+        // Passes the time of all stores but the last; that of the last is charged below.
         self.world.take_steps(self.price_of_store(), n - 1);
         self.world.charge(Cost::Fault, 1);
         self.world.charge(Cost::MkWrite, 1);
@@ -117,10 +124,11 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Makes first touches of up to `most` consecutive pages of anonymous memory that need no
-    /// waiting. After each page but the last the task has relaxed; after the last the caller
-    /// relaxes, and touches that page again. `None`: nothing was done, and the caller uses
-    /// [`Mm::touch`].
+    /// Makes first touches of up to `most` consecutive pages of anonymous memory, from page `first`
+    /// of a region on, that need no waiting: each allocates a page and maps it. Stops before an
+    /// entry that is in use or has no page table yet. After each page but the last the task has
+    /// relaxed; after the last the caller relaxes, and touches that page again. `None`: nothing was
+    /// done, and the caller uses [`Mm::touch`].
     #[inline(never)]
     pub fn anon_at_once(&self, region: u32, first: u32, most: u32) -> Option<AnonAtOnce> {
         let r = self.regions.region(region);
@@ -142,6 +150,7 @@ impl<W: World> Mm<W> {
             }
             self.world.charge(Cost::Fault, 1);
             self.stat.event(VmEvent::PgFault, 1);
+            // `Err`: the allocation would have to wait; it began at `start`.
             match self.alloc_page_at_once(self.bound(Gfp::USER)) {
                 Ok(pfn) => self.new_anon_page(pfn, region, index),
                 Err(start) => {
@@ -154,9 +163,9 @@ impl<W: World> Mm<W> {
         (pages > 0).then_some(AnonAtOnce { pages, rest: None })
     }
 
-    /// Ends the first touch of a page of anonymous memory whose allocation began at `start`
-    /// (`AnonAtOnce::rest`). Returns true if there was memory; the caller relaxes, and touches the
-    /// page again.
+    /// Ends the first touch of page `index` of an anonymous region whose allocation began at
+    /// `start`, in ns (`AnonAtOnce::rest`). Returns false if no memory could be had; otherwise the
+    /// page is mapped, and the caller relaxes and touches it again.
     pub async fn anon_rest(&self, region: u32, index: u32, start: u64) -> bool {
         debug_assert!(start <= self.world.now(), "it began at {start} ns");
         let page = self.alloc_rest(self.bound(Gfp::USER), start).await;
@@ -166,11 +175,13 @@ impl<W: World> Mm<W> {
         page.is_some()
     }
 
-    /// Does [`Self::page_mkclean`] for consecutive pages of a file, given their slots in the file's
-    /// tree.
+    /// Does [`Self::page_mkclean`] for consecutive cached pages of a file from page `index` on:
+    /// makes every page-table entry that maps one of them read-only. `slots`: the words of these
+    /// pages in the file's tree.
     #[inline(never)]
     pub(crate) fn run_mkclean(&self, m: &Mapping<W>, index: u32, slots: &[W::U32]) {
         let (mut at, index) = (m.regions.get(), index as usize);
+        // `at`: number of the next region that maps the file, plus 1; 0 after the last.
         while at != 0 {
             let r = self.regions.region(at - 1);
             let first = r.first.get() as usize;
@@ -179,6 +190,7 @@ impl<W: World> Mm<W> {
             if from < to {
                 let ptes = &r.ptes[from - first..to - first];
                 for (pte, slot) in ptes.iter().zip(&slots[from - index..]) {
+                    // A tree slot holds the frame number plus 1, an entry the frame number itself.
                     let v = pte.get();
                     if v & (PRESENT | WRITE) == PRESENT | WRITE && (v >> SHIFT) + 1 == slot.get() {
                         pte.fetch_and(!WRITE);
@@ -189,15 +201,17 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns how many of `most` stores to a file can be made before another event may have to
-    /// come between them; at least one. The first dirty page moves the inode to another list, a
-    /// trace event needs its own time, a slab may have to be allocated.
+    /// Returns how many of `most` stores to clean pages of a file can be made as one step, before
+    /// another event may have to come between them; at least one. The first dirty page moves the
+    /// inode to another list, a trace event needs its own time, a slab of buffer heads may have to
+    /// be allocated, and the task may have to look at the dirty limits.
     #[inline(always)]
     fn stores_together(&self, m: &Mapping<W>, most: u32) -> u32 {
         if self.traced() || m.state.get() & I_DIRTY_PAGES == 0 {
             return 1;
         }
         let ns = self.price_of_store();
+        // `behind`: stores after the first one.
         let behind = self.dirtied_ahead(m, ns, most - 1);
         let behind = behind.min(self.buffers_for(m, true).saturating_sub(1));
         1 + self.world.steps_ahead(ns, behind)
@@ -210,8 +224,11 @@ impl<W: World> Mm<W> {
         w.price(Cost::Fault) + w.price(Cost::MkWrite) + w.price(Cost::PageDirty)
     }
 
-    /// Makes entries writable and their pages dirty, with the counts of zones and device, up to the
-    /// first page that is dirty or would have to wait. Returns how many.
+    /// Makes the page-table entries `ptes` of a region writable and the pages in the tree slots
+    /// `slots` dirty, one by one, up to the first page that is dirty already or would have to wait
+    /// (locked, not up to date, marked for read-ahead). Both slices begin at page `at` of the file
+    /// `m`. Also counts the pages as dirty, and newly mapped ones as mapped, for zones and device.
+    /// Returns how many pages were dirtied.
     #[inline(always)]
     fn dirty_entries(
         &self,

@@ -13,7 +13,7 @@ pub(crate) struct LeafView<'a, W: World> {
 }
 
 impl<W: World> LeafView<'_, W> {
-    /// Returns true if an index of the same file is in this leaf.
+    /// Returns true if page `index` of the same file is in this leaf, whose number is `base`.
     #[inline]
     pub fn covers(&self, index: u32) -> bool {
         self.base == index >> BITS
@@ -25,7 +25,8 @@ impl<W: World> LeafView<'_, W> {
         page_in(self.words[(index & (SLOTS - 1)) as usize].get())
     }
 
-    /// Returns whether an index carries the dirty tag and the writeback tag.
+    /// Returns whether page `index` of the file carries the dirty tag and the writeback tag, in
+    /// this order.
     #[inline]
     pub fn tags(&self, index: u32) -> [bool; 2] {
         self.tags.map(|t| t >> (index & (SLOTS - 1)) & 1 == 1)
@@ -33,8 +34,9 @@ impl<W: World> LeafView<'_, W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Recounts a file's tree: slots, counts, parents, tags above the leaves, and that no tag is
-    /// without a page. Returns the numbers of its pages and its nodes. The check of frames covers
+    /// Recounts a file's tree for consistency: that the remembered leaves are right, slots, counts,
+    /// parents, tags above the leaves, and that no tag is without a page. Returns the numbers of
+    /// its pages and of its nodes, or a description of the first fault. The check of frames covers
     /// that pages are in their slots and carry their tags.
     pub(crate) fn check_tree(&self, mapping: u32) -> Result<(u32, u32), String> {
         let m = &self.mappings[mapping as usize];
@@ -53,11 +55,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Recounts the subtree of a node, whose pages begin at index `base`; returns its pages and its
-    /// nodes.
+    /// Recounts the subtree of a node, whose first page has index `base`, against the counts that
+    /// the nodes keep. Returns the numbers of its pages and of its nodes, or a description of the
+    /// first fault.
     fn check_node(&self, mapping: u32, node: u32, base: u64) -> Result<(u32, u32), String> {
         let pool = &self.nodes_pool;
         let level = pool.level(node);
+        // `used`: a bit for each slot with a page or child; a shadow is the trace of an evicted
+        // page.
         let (mut used, mut shadows) = (0u64, 0);
         for (slot, word) in pool.words[node as usize][..SLOTS as usize]
             .iter()
@@ -73,6 +78,7 @@ impl<W: World> Mm<W> {
             ));
         }
         let (mut pages, mut nodes) = (used.count_ones(), 1);
+        // `found`: the tags that the node has; `tags`: those that its pages or children call for.
         let found = [Tag::Dirty, Tag::Writeback].map(|tag| pool.tag(node, tag).get());
         let mut tags = found.map(|t| t & used);
         if level > 0 {
@@ -111,7 +117,9 @@ impl<W: World> Mm<W> {
         Ok((pages, nodes))
     }
 
-    /// Checks that the pages and tags of all leaves add up to the zones' counts.
+    /// Checks that the pages and tags of all leaves of all files' trees add up to the zones' counts
+    /// of file pages, dirty pages and pages under writeback, and those under writeback to the
+    /// devices' counts.
     pub(crate) fn check_leaves(&self) -> Result<(), String> {
         let (mut pages, mut tags) = (0u64, [0u64; 2]);
         for node in self.nodes_pool.ever_used() {
@@ -142,10 +150,12 @@ impl<W: World> Mm<W> {
         ))
     }
 
-    /// Recounts a leaf's slots, and checks that the nodes above lead to it and carry its tags.
+    /// Recounts the slots of the leaf with page `index` of a file, and checks that the nodes above
+    /// lead to it and carry its tags, up to the root. Returns a description of the first fault.
     pub(crate) fn check_path(&self, mapping: u32, index: u32) -> Result<(), String> {
         let pool = &self.nodes_pool;
         let wrong = |what: &str| Err(format!("mapping {mapping} at {index}: {what}"));
+        // `node`: the leaf first, then each node above.
         let Some(mut node) = self.leaf(mapping, index) else {
             return wrong("no leaf");
         };
@@ -184,7 +194,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the leaf that holds `index`, for checks.
+    /// Returns the leaf of a file's tree that holds page `index`, for checks; `None` if there is
+    /// none.
     pub(crate) fn leaf_view(&self, mapping: u32, index: u32) -> Option<LeafView<'_, W>> {
         let leaf = self.leaf(mapping, index)? as usize;
         Some(LeafView {

@@ -34,6 +34,8 @@ pub(crate) struct Extents<W: World> {
 }
 
 impl<W: World> Extents<W> {
+    /// Makes the records of extents, none in use, for `nodes` tree nodes and `mappings` files;
+    /// without tables if `form` says that the records take no memory.
     pub(crate) fn new(form: ExtentMaps, nodes: u32, mappings: u32) -> Result<Self, NoMemory> {
         let what = "the records of extents";
         let [nodes, mappings] = match form {
@@ -56,7 +58,7 @@ impl<W: World> Extents<W> {
         self.form != ExtentMaps::Free
     }
 
-    /// Returns the kind of record that a known extent has.
+    /// Returns the kind of record that a known extent has in this kernel (they differ in size).
     pub(crate) fn maps(&self) -> Record {
         match self.form {
             ExtentMaps::Wide => Record::WideExtentMap,
@@ -64,7 +66,7 @@ impl<W: World> Extents<W> {
         }
     }
 
-    /// Returns true if there may be records of a kind.
+    /// Returns true if the policy lets records of the kind `of` exist.
     pub(crate) fn has(&self, of: Record) -> bool {
         let ordered = [Record::OrderedExtent, Record::OrderedBio].contains(&of);
         self.kept() && (of == self.maps() || ordered)
@@ -79,7 +81,7 @@ impl<W: World> Extents<W> {
         }
     }
 
-    /// Forgets so many extents of a file.
+    /// Takes `extents` known extents of a file off the counts, at most as many as the file has.
     fn forget(&self, mapping: u32, extents: u32) {
         let file = &self.of_file[mapping as usize];
         let n = extents.min(file.get());
@@ -87,12 +89,15 @@ impl<W: World> Extents<W> {
         self.maps.fetch_sub(n);
     }
 
-    /// Forgets, when pages leave a leaf, the committed extents that begin at them.
+    /// Takes off the counts, when pages of a file leave a leaf of its tree, the committed extents
+    /// that begin at them (`try_release_extent_mapping`). `bits`: a bit for each page of the leaf
+    /// that leaves.
     #[inline(always)]
     pub(crate) fn pages_leave(&self, mapping: u32, leaf: u32, bits: u64) {
         let Some(committed) = self.committed.get(leaf as usize) else {
             return;
         };
+        // `gone`: committed extents that begin at these pages; those of `fresh` stay counted.
         let gone = committed.fetch_and(!bits) & bits;
         self.fresh[leaf as usize].fetch_and(!bits);
         if gone != 0 {
@@ -100,7 +105,8 @@ impl<W: World> Extents<W> {
         }
     }
 
-    /// Checks that the files' extents add up to the count.
+    /// Checks that the files' numbers of known extents add up to the total. Returns a description
+    /// of the difference.
     pub(crate) fn check(&self) -> Result<(), String> {
         let found: u32 = self.of_file.iter().map(|n| n.get()).sum();
         let counted = self.maps.get();
@@ -112,9 +118,9 @@ impl<W: World> Extents<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Records that pages of a file from `first` on have a new extent. It overlaps `overlapped` of
-    /// the file's `before` extents, of which the file keeps `left` pieces; the file has `pages`
-    /// pages.
+    /// Records that pages of a file from `first` on have a new extent, for the memory that btrfs's
+    /// records take. The tuple: the file's extents before, how many of them the new one overlaps,
+    /// and how many pieces of these the file keeps. `pages`: length of the file.
     pub fn extent_written(
         &self,
         mapping: u32,
@@ -134,6 +140,7 @@ impl<W: World> Mm<W> {
         extents.forget(mapping, were as u32);
         extents.of_file[mapping as usize].fetch_add(1 + left);
         extents.maps.fetch_add(1 + left);
+        // Only these records are freed when the page at which the extent begins is reclaimed.
         if extents.form != ExtentMaps::Wide || pages > u64::from(LARGE) {
             let m = &self.mappings[mapping as usize];
             m.tree_lock.with(|| {
@@ -146,7 +153,8 @@ impl<W: World> Mm<W> {
         self.settle(extents.maps());
     }
 
-    /// Marks all extents as belonging to a committed transaction.
+    /// Marks all extents as belonging to a committed transaction, so that they may be freed with
+    /// their pages from now on (`fresh`: bits by leaf of those that were not committed).
     pub fn extents_committed(&self) {
         let extents = &self.metadata.extents;
         debug_assert!(
@@ -159,7 +167,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Forgets all extents of a file whose inode is freed.
+    /// Frees the records of all extents of a file whose inode is freed.
     pub fn extents_forgotten(&self, mapping: u32) {
         let extents = &self.metadata.extents;
         if extents.kept() {
@@ -168,8 +176,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Adds the records of an extent that is to be written; they are kept until
-    /// [`Mm::ordered_ended`].
+    /// Adds the records of an extent that is to be written (btrfs's ordered extent and its bio);
+    /// they are kept until [`Mm::ordered_ended`].
     pub fn ordered_begun(&self) {
         debug_assert!(
             self.metadata.extents.ordered.get() < u32::MAX,
@@ -181,7 +189,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees the records of `n` extents that are written.
+    /// Frees the records of `n` extents whose write has ended ([`Mm::ordered_begun`]).
     pub fn ordered_ended(&self, n: u32) {
         if self.metadata.extents.kept() {
             let before = self.metadata.extents.ordered.fetch_sub(n);
@@ -190,6 +198,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Fits the slabs of the records of extents being written to the number in use.
     fn settle_ordered(&self) {
         self.settle(Record::OrderedExtent);
         self.settle(Record::OrderedBio);

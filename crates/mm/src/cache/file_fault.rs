@@ -9,9 +9,10 @@ use crate::world::{Cost, Faulted, ReadAround, Touched, Word32, World};
 use crate::{Mm, Pfn};
 
 impl<W: World> Mm<W> {
-    /// Finds or reads a page of a file for a fault, and returns it up to date, with a flag that
-    /// says whether the fault started over (`fault_retry`). A page that is not cached makes the
-    /// fault a major one, even if a hole needs no device.
+    /// Finds or reads a page of a file for a fault in a region. `(mapping, index)`: the file and
+    /// the page's index there. Returns the frame of the page, up to date, and whether the fault
+    /// started over after a wait (`fault_retry`), or how the fault failed. A page that is not
+    /// cached makes the fault a major one, even if a hole needs no device.
     async fn filemap_fault(
         &self,
         region: u32,
@@ -25,11 +26,13 @@ impl<W: World> Mm<W> {
         };
         let mut waited = false;
         if let Some(pfn) = self.find_page(mapping, index) {
+            // A mark of read-ahead: the next window is read now.
             if r.found(index) && self.frames.has(pfn, flag::READAHEAD) {
                 self.world.fault_met_mark(self, page, pfn).await;
                 waited = true;
             }
         } else {
+            // `around`: which pages are read beside the missing one.
             let around = r.missed(index, self.policy.mapped_readahead);
             self.note_path(TrackPath::Fault);
             self.world.fault_page(self, page, around).await?;
@@ -54,13 +57,16 @@ impl<W: World> Mm<W> {
                     }
                     return Ok((pfn, restarted));
                 }
+                // Neither locked nor up to date: its read failed.
                 Some(_) => return Err(Touched::BusError),
             }
         }
     }
 
-    /// Handles the first touch of a page of a file. A load maps the cached page; a store dirties it
-    /// in a shared mapping, and copies it in a private one.
+    /// Handles the first touch of page `index` of a region that maps a file; `place`: the file and
+    /// the page's index in it. A load maps the cached page; a store (`write`) dirties it in a
+    /// `shared` mapping, and copies it in a private one. Returns how the access ended; after
+    /// `Touched::Ok` the program's access is tried again.
     pub(super) async fn do_file_fault(
         &self,
         region: u32,

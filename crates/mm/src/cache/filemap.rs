@@ -7,7 +7,7 @@ use crate::world::{Cost, ShortLock, Waited, WaitedKind, Word32, World};
 use crate::{Mm, Pfn, queue};
 
 impl<W: World> Mm<W> {
-    /// Waits until a page is no longer under writeback.
+    /// Waits until a page is no longer under writeback; returns at once if it is not.
     pub async fn wait_on_page_writeback(&self, pfn: Pfn) {
         loop {
             let ticket = self.world.ticket(queue::page(pfn));
@@ -34,7 +34,8 @@ impl<W: World> Mm<W> {
             || free(self.frames.set_flags(pfn, flag::WAITERS | flag::LOCKED))
     }
 
-    /// Waits for the page lock.
+    /// Takes the page lock, waiting for it if another task holds it. A wait for the read of a page
+    /// that was reclaimed from the working set counts as a memory stall.
     pub async fn lock_page(&self, pfn: Pfn) {
         while !self.try_lock_page(pfn) {
             let ticket = self.world.ticket(queue::page(pfn));
@@ -88,8 +89,9 @@ impl<W: World> Mm<W> {
         self.world.waits_on(Waited::on(kind, page));
     }
 
-    /// Returns the page at an index of a file, locked. Where tasks run in parallel this is the way
-    /// to hold a page: reclaim leaves a locked page in its file.
+    /// Returns the frame of a file's page, with its page lock taken, after waiting for the lock if
+    /// need be; `None` if the page is not cached. Where tasks run in parallel this is the way to
+    /// hold a page: reclaim leaves a locked page in its file.
     pub async fn find_lock_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
         loop {
             let (pfn, got_lock) = self.find_trylock_page(mapping, index)?;
@@ -98,6 +100,7 @@ impl<W: World> Mm<W> {
             }
             let q = queue::page(pfn);
             let ticket = self.world.ticket(q);
+            // The second try comes after the ticket, so no unlock between them is missed.
             match self.find_trylock_page(mapping, index)? {
                 (locked, true) => return Some(locked),
                 // The ticket is valid for this page's queue only.
@@ -110,7 +113,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Releases the page lock.
+    /// Releases the page lock and wakes the tasks that wait for the page.
+    ///
+    /// # Panics
+    /// If the page was not locked.
     pub fn unlock_page(&self, pfn: Pfn) {
         assert!(
             self.frames.clear_flags(pfn, flag::LOCKED | flag::WAITERS) & flag::LOCKED != 0,
@@ -119,8 +125,8 @@ impl<W: World> Mm<W> {
         self.world.wake(queue::page(pfn));
     }
 
-    /// Ends the read of `n` contiguous locked pages of a file: marks each as up to date, or with
-    /// `failed` as failed, and unlocks it.
+    /// Ends the read of `n` contiguous locked pages of a file from index `first` on: marks each as
+    /// up to date, or with `failed` as failed, and unlocks it, which wakes tasks that wait for it.
     ///
     /// # Panics
     /// If one of them left the file meanwhile, or was not locked.
@@ -157,8 +163,9 @@ impl<W: World> Mm<W> {
         self.mappings[mapping as usize].nrpages.get() == 0
     }
 
-    /// Takes a locked page of a file off its LRU list for good. If a reclaimer has isolated the
-    /// page, waits until it finds the page locked, puts it back and wakes the waiter.
+    /// Takes a locked page of a file off its LRU list for good, before the page is freed. If a
+    /// reclaimer has isolated the page, waits until it finds the page locked, puts it back and
+    /// wakes the waiter.
     async fn isolate_for_good(&self, pfn: Pfn) {
         let q = queue::page(pfn);
         while !self.try_delete_from_lru(pfn) {
@@ -173,16 +180,17 @@ impl<W: World> Mm<W> {
     }
 
     /// Drops the pages of a file that are clean, unmapped and not in use by other tasks. Returns
-    /// how many.
+    /// how many were dropped.
     pub(crate) async fn invalidate_mapping_pages(&self, mapping: u32) -> u64 {
         let all = (0, u32::MAX);
         self.invalidate_pages(mapping, all, |_| true).await
     }
 
-    /// Drops pages as `invalidate_mapping_pages` does, from index `first` to `last`, inclusive, if
-    /// `may` allows it, which is called with the page locked. Each page that is visited costs
-    /// [`Cost::PageScan`], whether it is dropped or kept (mm/truncate.c `invalidate_mapping_pages`
-    /// looks each up, locks and tests it).
+    /// Drops the pages of a file from index `first` to `last`, inclusive, that are clean, unmapped
+    /// and not in use by other tasks, if `may` allows it, which is called with the page locked.
+    /// Returns how many were dropped. Each page that is visited costs [`Cost::PageScan`], whether
+    /// it is dropped or kept (mm/truncate.c `invalidate_mapping_pages` looks each up, locks and
+    /// tests it).
     pub async fn invalidate_pages(
         &self,
         mapping: u32,
@@ -215,6 +223,7 @@ impl<W: World> Mm<W> {
             };
             from = next;
             seen += 1;
+            // The task may yield its CPU after every 32 pages.
             if seen.is_multiple_of(32) {
                 self.world.relax().await;
             }
@@ -222,9 +231,10 @@ impl<W: World> Mm<W> {
         dropped
     }
 
-    /// Drops every page of a file from an index on, dirty ones too, while other tasks may read,
-    /// write and reclaim. New pages may enter meanwhile unless the caller keeps them out. If dirty
-    /// pages remain before the index, the inode is marked dirty again.
+    /// Drops every page of a file from index `first` on, dirty ones too, and the shadows of evicted
+    /// ones, while other tasks may read, write and reclaim; waits for each page's lock and
+    /// writeback. New pages may enter meanwhile unless the caller keeps them out. If dirty pages
+    /// remain before the index, the inode is marked dirty again.
     pub async fn truncate_from(&self, mapping: u32, first: u32) {
         debug_assert!(
             mapping < self.mapping_count(),

@@ -52,6 +52,7 @@ impl LogItem {
     const BITS: u32 = 3;
     const MASK: u32 = (1 << Self::BITS) - 1;
 
+    /// Unpacks an item from the word in which an inode keeps it ([`Self::word`]).
     pub(crate) fn of_word(word: u32) -> Self {
         Self {
             waiting: (word & Self::MASK) as u8,
@@ -59,13 +60,19 @@ impl LogItem {
         }
     }
 
+    /// Packs the item into a word: the waiting buffer in the lowest bits, the spare one above.
     pub(crate) fn word(self) -> u32 {
         u32::from(self.waiting) | u32::from(self.spare) << Self::BITS
     }
 
-    /// Returns the item after a change that takes a buffer of so many bytes.
+    /// Returns the item's buffers after a change that needs a log buffer of `bytes` bytes: the
+    /// spare buffer is made large enough, and the larger of the two then waits for the log.
+    ///
+    /// # Panics
+    /// If no size of buffer is large enough.
     pub(crate) fn changed(self, bytes: u32) -> Self {
         let size = bytes.max(LEAST).next_power_of_two() / LEAST;
+        // Sizes are numbered from 1 (512 bytes), each twice the one before; 0 is no buffer.
         let need = size.ilog2() as u8 + 1;
         assert!(usize::from(need) <= SIZES, "a buffer of {bytes} bytes");
         let spare = self.spare.max(need);
@@ -76,8 +83,8 @@ impl LogItem {
         }
     }
 
-    /// Returns the item of a block after a change; it then has `bytes` changed bytes in `runs`
-    /// runs.
+    /// Returns the log item of a metadata block after a change; `bytes` of the block are then
+    /// changed, in `runs` contiguous runs, and need a log buffer of that size with headers.
     pub fn block_changed(self, bytes: u32, runs: u32) -> Self {
         debug_assert!(bytes <= 4096 && runs <= 16, "{bytes} bytes in {runs} runs");
         // The first region is the block's format.
@@ -89,7 +96,7 @@ impl LogItem {
         Self { waiting: 0, ..self }
     }
 
-    /// Returns the indexes of the sizes of its buffers.
+    /// Returns the indexes in `RECORDS` of the sizes of the item's buffers: of none, one or both.
     pub(crate) fn sizes(self) -> impl Iterator<Item = usize> {
         let both = [self.waiting, self.spare].into_iter();
         both.filter_map(|size| usize::from(size).checked_sub(1))
@@ -112,8 +119,8 @@ pub(crate) struct LogItems<W: World> {
 }
 
 impl<W: World> LogItems<W> {
-    /// Makes the counts; log items take memory only if the filesystems have `groups` > 0 allocation
-    /// groups, as an XFS has.
+    /// Makes the counts, all 0. Log items take memory only under the policy `xfs_log = "buffered"`
+    /// and if the filesystems have `groups` > 0 allocation groups, as an XFS has.
     pub(crate) fn new(policy: &Policy, groups: u32) -> Self {
         Self {
             on: policy.xfs_log == XfsLog::Buffered && groups > 0,
@@ -132,7 +139,8 @@ impl<W: World> LogItems<W> {
         self.on
     }
 
-    /// Returns the number of records of a kind in use.
+    /// Returns the number of records of the kind `of` in use: inodes' log items, buffers of blocks
+    /// and their pages, or log buffers of one size, of inodes and blocks together.
     pub(crate) fn records(&self, of: Record) -> u32 {
         match of {
             Record::XfsInodeItem => self.items.get(),
@@ -151,7 +159,8 @@ impl<W: World> LogItems<W> {
 pub(crate) type Buffers = [u32; SIZES];
 
 impl<W: World> Mm<W> {
-    /// Updates the counts of buffers when an item changes from `before` to `now`.
+    /// Updates the numbers of log buffers by size (`counts`) when a log item changes from `before`
+    /// to `now`, and allocates or frees slabs for them.
     pub(crate) fn item_became(&self, counts: &[W::U32; SIZES], before: LogItem, now: LogItem) {
         if before == now {
             return;
@@ -167,7 +176,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Updates the counts of buffers when a block's item changes.
+    /// Updates the counts of log buffers when a block's log item changes from `before` to `now`.
+    /// Does nothing if log items take no memory.
     pub fn block_item_became(&self, before: LogItem, now: LogItem) {
         let items = &self.metadata.log_items;
         if items.on {
@@ -180,7 +190,8 @@ impl<W: World> Mm<W> {
         self.metadata.log_items.on
     }
 
-    /// Adds a buffer of so many pages, of a block or a cluster of inodes.
+    /// Counts a new XFS buffer (`xfs_buf`) of a block or of a cluster of inodes, with `pages`
+    /// pages, and allocates slabs for it. Does nothing if log items take no memory.
     pub fn buffer_comes(&self, pages: u32) {
         debug_assert!((1..=16).contains(&pages), "a buffer of {pages} pages");
         let items = &self.metadata.log_items;
@@ -192,7 +203,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees a buffer of so many pages.
+    /// Frees an XFS buffer of `pages` pages that [`Mm::buffer_comes`] counted.
     pub fn buffer_goes(&self, pages: u32) {
         let items = &self.metadata.log_items;
         if items.on {

@@ -68,6 +68,7 @@ pub struct Mapping<W: World> {
 }
 
 impl<W: World> Mapping<W> {
+    /// Makes an empty file: all words zero, without a tree and without a remembered leaf.
     pub(crate) fn new() -> Self {
         let m = Self {
             root: bytemuck::Zeroable::zeroed(),
@@ -92,7 +93,8 @@ impl<W: World> Mapping<W> {
         m
     }
 
-    /// Returns the words that remember the leaf with this number: its number, and the leaf.
+    /// Returns the two words of a file's cache of tree leaves in which a leaf with the number
+    /// `base` (a page index / 64) is remembered: the one for its number, and the one for its node.
     #[inline(always)]
     pub(super) fn last(&self, base: u32) -> (&W::U32, &W::U32) {
         let parity = base as usize & 1;
@@ -131,7 +133,8 @@ impl<W: World> Mapping<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Creates a file on a backing device; `None` if [`crate::Config::max_mappings`] files exist.
+    /// Creates a file on the backing device `bdi` and returns its number; `None` if
+    /// [`crate::Config::max_mappings`] files exist.
     pub fn new_mapping(&self, kind: MappingKind, bdi: u32) -> Option<u32> {
         debug_assert!(
             bdi < self.config.max_bdis,

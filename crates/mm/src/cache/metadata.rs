@@ -91,9 +91,9 @@ impl Record {
     /// The kinds that cached pages have.
     const OF_PAGES: [Self; 2] = [Self::TreeNode, Self::BufferHead];
 
-    /// Returns the number of records of a whole slab, and its order. With HighMem these are the
-    /// records of 32 bits, of 304, 56, 3072, 128, 112, 80, 256, 256 and 128 bytes; slabs of log
-    /// buffers hold as many as with 64 bits.
+    /// Returns the number of records that a whole slab of this kind holds, and the slab's order
+    /// (2^order pages). With HighMem these are the records of 32 bits, of 304, 56, 3072, 128, 112,
+    /// 80, 256, 256 and 128 bytes; slabs of log buffers hold as many as with 64 bits.
     const fn shape(self, highmem: bool) -> (u32, u32) {
         match (self, highmem) {
             (Self::TreeNode, false) => (14, 1),
@@ -139,13 +139,15 @@ impl Record {
         }
     }
 
-    /// Returns how many records slabs may have room for beside those in use.
+    /// Returns how many records the slabs of this kind may have room for beside those in use,
+    /// before empty slabs are freed: those of five slabs and of the one in use.
     const fn spare(self, highmem: bool) -> u32 {
         (MIN_PARTIAL + 1) * self.shape(highmem).0
     }
 
-    /// Returns, as [`Record::shape`] does, the records and the order of the smallest slab: one
-    /// page, or as many as one record needs.
+    /// Returns, as [`Record::shape`] does, the number of records and the order of the smallest
+    /// slab, which is tried if no whole one can be allocated: one page, or as many as one record
+    /// needs.
     const fn small(self, highmem: bool) -> (u32, u32) {
         let (whole, order) = self.shape(highmem);
         match self {
@@ -154,7 +156,9 @@ impl Record {
         }
     }
 
-    /// Returns the records of the slab that a ring's entry stands for, and its order.
+    /// Returns the number of records that a slab holds and its order, given the slab's word `entry`
+    /// in the ring: a whole slab, a small one, or a page of a single mapped log buffer (order 0,
+    /// and the record counts at its last page).
     fn of_entry(self, entry: u32, highmem: bool) -> (u32, u32) {
         match (entry & MAPPED != 0, entry & SMALL != 0) {
             (false, false) => self.shape(highmem),
@@ -176,11 +180,13 @@ struct Slabs<W: World> {
 }
 
 impl<W: World> Slabs<W> {
-    /// Returns the entry of the n-th oldest slab; for n = `count`, the place of the next one.
+    /// Returns the ring's word of the `nth`-oldest slab, from 0 (the frame number of its first
+    /// page, and flags); for `count`, the place of the next slab.
     fn entry(&self, nth: u32) -> &W::U32 {
         &self.ring[((self.first.get() + nth) % self.ring.len() as u32) as usize]
     }
 
+    /// Returns the words of all slabs of this kind, the oldest first (see [`Slabs::entry`]).
     fn entries(&self) -> impl Iterator<Item = u32> {
         (0..self.count.get()).map(|nth| self.entry(nth).get())
     }
@@ -237,6 +243,7 @@ impl<W: World> Metadata<W> {
         let log_items = LogItems::new(policy, groups);
         // The largest number of slabs of a kind, each of which has a page.
         let most = |of: Record| {
+            // Whether the policy keeps this kind, and the most slabs that its records can need.
             let (kept, records) = match of {
                 Record::TreeNode => (on, nodes.div_ceil(of.small(highmem).0)),
                 Record::BufferHead => (on, frames.div_ceil(of.small(highmem).0)),
@@ -283,18 +290,20 @@ impl<W: World> Metadata<W> {
         })
     }
 
-    /// Returns the largest number of bios under way, each of which has a page.
+    /// Returns the largest number of bios under way that the tables have room for, each of which
+    /// has a page at least.
     fn most_bios(&self) -> usize {
         self.slabs[Record::BioVec as usize].ring.len()
     }
 
-    /// Returns true if cached pages' records take memory.
+    /// Returns true if the records of cached pages (tree nodes and buffer heads) take memory.
     #[inline(always)]
     pub(crate) fn counts(&self) -> bool {
         self.pages
     }
 
-    /// Returns true if there are records to free when a page leaves its file.
+    /// Returns true if there may be records to free when a page leaves its file: buffer heads, or
+    /// records of extents.
     #[inline(always)]
     pub(crate) fn of_leaves(&self) -> bool {
         self.pages || self.extents.kept()
@@ -302,7 +311,7 @@ impl<W: World> Metadata<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Gives a file's pages buffer heads when they are written.
+    /// Marks a file as one whose pages get buffer heads when they are written.
     pub fn keep_buffers(&self, mapping: u32) {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -317,7 +326,9 @@ impl<W: World> Mm<W> {
         self.metadata.counts() && m.buffers.get() != 0
     }
 
-    /// Adds the buffer head of a cached page of a file that was written.
+    /// Adds the buffer head of page `index` of a file that is written, if it has none, and
+    /// allocates a slab for it if needed. The page must be cached. Does nothing if the file keeps
+    /// no buffer heads.
     #[inline(always)]
     pub(crate) fn buffer_written(&self, m: &Mapping<W>, index: u32) {
         if self.keeps_buffers(m) {
@@ -331,7 +342,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Does [`Self::buffer_written`] for consecutive pages of one leaf.
+    /// Does [`Self::buffer_written`] for `n` consecutive pages from `index` on, all in the tree
+    /// node `leaf`.
     #[inline(always)]
     pub(crate) fn buffers_written(&self, m: &Mapping<W>, leaf: u32, index: u32, n: u32) {
         if self.keeps_buffers(m) {
@@ -340,8 +352,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns how many fresh pages of a file can get their records before slabs have to be
-    /// allocated or freed.
+    /// Returns how many fresh pages of a file, which are also written if `dirty`, can get their
+    /// tree nodes and buffer heads before slabs have to be allocated or freed; `u32::MAX`: any
+    /// number.
     #[inline(always)]
     pub(crate) fn buffers_for(&self, m: &Mapping<W>, dirty: bool) -> u32 {
         if !self.metadata.counts() {
@@ -358,7 +371,8 @@ impl<W: World> Mm<W> {
         slabs.room.get().saturating_sub(self.metadata.buffers.get())
     }
 
-    /// Returns true if [`Mm::settle`] would leave a kind's slabs as they are.
+    /// Returns true if the room in slabs for records of the kind `of` fits their number, so that
+    /// [`Mm::settle`] would leave the slabs as they are.
     #[inline(always)]
     fn settled(&self, of: Record) -> bool {
         let slabs = &self.metadata.slabs[of as usize];
@@ -366,7 +380,8 @@ impl<W: World> Mm<W> {
         records <= room && room <= records + slabs.spare
     }
 
-    /// Returns the number of records in use; of bios for swap, those beyond the first slab.
+    /// Returns the number of records of the kind `of` in use; of bios for swap, those beyond the
+    /// first slab.
     pub(crate) fn records(&self, of: Record) -> u32 {
         match of {
             Record::TreeNode => self.nodes_pool.in_use(),
@@ -384,7 +399,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Adds buffer heads to pages of a leaf; [`Mm::settle_metadata`] must follow.
+    /// Counts buffer heads of `n` consecutive pages from `index` on, all in the tree node `leaf`; a
+    /// page that has one keeps it. [`Mm::settle_metadata`] must follow.
     #[inline(always)]
     pub(crate) fn buffer_pages(&self, leaf: u32, index: u32, n: u32) {
         let bits = (u64::MAX >> (SLOTS - n)) << (index & (SLOTS - 1));
@@ -394,7 +410,9 @@ impl<W: World> Mm<W> {
             .fetch_add((bits & !before).count_ones());
     }
 
-    /// Frees the records of pages that leave a leaf; [`Mm::settle_metadata`] must follow.
+    /// Frees the records (buffer heads, records of extents) of pages of a file that leave the tree
+    /// node `leaf`; `bits` has a bit for each of its 64 pages that leaves. [`Mm::settle_metadata`]
+    /// must follow.
     #[inline(always)]
     pub(crate) fn pages_leave(&self, mapping: u32, leaf: u32, bits: u64) {
         if self.metadata.counts() {
@@ -403,7 +421,8 @@ impl<W: World> Mm<W> {
         self.metadata.extents.pages_leave(mapping, leaf, bits);
     }
 
-    /// Frees the buffer heads of pages of a leaf.
+    /// Takes off the count the buffer heads of the pages of the tree node `leaf` whose bits are set
+    /// in `bits`.
     #[inline(always)]
     fn unbuffer_pages(&self, leaf: u32, bits: u64) {
         let before = self.metadata.buffered[leaf as usize].fetch_and(!bits);
@@ -426,7 +445,9 @@ impl<W: World> Mm<W> {
         self.highmem && self.policy.highmem_for_buffers && self.buffer_heads_over_limit()
     }
 
-    /// Returns the highest zone type whose pages reclaim takes for a request up to a classzone.
+    /// Returns the index of the highest zone type whose pages reclaim takes for a request that may
+    /// use zones up to `classzone`: that one, or HighMem while too many buffer heads fill low
+    /// memory.
     pub(crate) fn reclaim_classzone(&self, classzone: usize) -> usize {
         match self.reclaims_highmem() {
             true => ZoneType::HighMem.index(),
@@ -435,7 +456,8 @@ impl<W: World> Mm<W> {
     }
 
     /// Frees the buffer head of an isolated page of a file, unless the page is dirty, under
-    /// writeback or locked by a task (`try_to_release_page`). [`Mm::settle_metadata`] must follow.
+    /// writeback, locked by a task, or not of a file (`try_to_release_page`).
+    /// [`Mm::settle_metadata`] must follow.
     pub(crate) fn strip_buffers(&self, pfn: Pfn) {
         const BUSY: u32 = flag::DIRTY | flag::WRITEBACK | flag::LOCKED | flag::SWAPBACKED;
         let page = self.frames.page(pfn);
@@ -454,7 +476,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Allocates the slabs that records need, and frees those that are empty.
+    /// Allocates the slabs that tree nodes, buffer heads and records of extents need after their
+    /// numbers changed, and frees the slabs beyond their spare room.
     #[inline(always)]
     pub(crate) fn settle_metadata(&self) {
         if self.metadata.counts() {
@@ -469,7 +492,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Begins a bio for pages of a file, which has a vector until [`Mm::bios_ended`].
+    /// Begins a bio for pages of a file, which takes memory for its vector until
+    /// [`Mm::bios_ended`].
     pub fn bio_begun(&self) {
         if self.metadata.bios {
             debug_assert!(
@@ -481,7 +505,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Ends `n` bios.
+    /// Ends `n` bios of files and frees slabs of their vectors beyond the spare room.
     pub fn bios_ended(&self, n: u32) {
         if self.metadata.bios {
             let before = self.metadata.under_way.fetch_sub(n);
@@ -490,14 +514,16 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Begins a bio for a page that goes to swap, which lasts until [`Mm::swap_bio_ended`]; waits
-    /// if there is none.
+    /// Begins a bio for a page that goes to swap, which lasts until [`Mm::swap_bio_ended`]. Takes
+    /// it from the slabs or, without memory, from a reserve of two; waits for a bio to end if that
+    /// is empty too (`mempool_alloc`).
     pub(crate) async fn swap_bio(&self) {
         if !self.metadata.swap_bios {
             return;
         }
         let q = self.swap_bio_queue();
         loop {
+            // The bio is counted first and taken off again if there is none.
             let ticket = self.world.ticket(q);
             self.metadata.to_swap.fetch_add(1);
             self.settle(Record::SwapBio);
@@ -516,7 +542,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Ends the bio of a page written to swap.
+    /// Ends the bio of a page written to swap: returns it to the reserve, if bios of the reserve
+    /// are out, and wakes the tasks that wait for one, else to the slabs.
     pub fn swap_bio_ended(&self) {
         if !self.metadata.swap_bios {
             return;
@@ -543,18 +570,22 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Returns the wait queue of the tasks that wait for a bio for swap.
     fn swap_bio_queue(&self) -> WaitQueue {
         queue::swap_bios(&self.config, self.nodes.len() as u32)
     }
 
-    /// Allocates the slabs that a kind of records needs, and frees the oldest ones beyond its spare
-    /// room.
+    /// Fits the slabs of a kind of records to the number in use: allocates slabs until there is
+    /// room for all, and frees the oldest ones beyond the spare room. If no slab can be allocated,
+    /// the records stay without room, and the next call tries again.
     #[inline(never)]
     pub(crate) fn settle(&self, of: Record) {
         let slabs = &self.metadata.slabs[of as usize];
         let (_, order) = of.shape(self.highmem);
         while self.records(of) > slabs.room.get() {
             let least = of.small(self.highmem).1;
+            // `order`, `least`: the order of a whole slab and of the smallest; `got`: the one
+            // allocated.
             let Some((pfn, got)) = self.new_slab(of.gfp(), order, least) else {
                 if RECORDS.contains(&of) {
                     self.metadata.log_items.short.set(1);
@@ -584,7 +615,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Adds a slab, as a ring's entry, to those of a kind.
+    /// Adds a slab to those of the kind `of` and counts its room. `entry`: the frame number of its
+    /// first page, with the flags `SMALL` and `MAPPED`.
     fn add_slab(&self, of: Record, entry: u32) {
         let slabs = &self.metadata.slabs[of as usize];
         self.metadata.lock.with(|| {
@@ -604,8 +636,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Does [`Mm::map_log_buffers`] if buffers may be short. After a failed allocation the next
-    /// call tries again.
+    /// Does [`Mm::map_log_buffers`] if log buffers may be without memory (`short`): allocates, page
+    /// by page, as many as each of them needs. After a failed allocation the next call tries again.
     #[cold]
     async fn map_short_buffers(&self) {
         let short = &self.metadata.log_items.short;
@@ -613,6 +645,8 @@ impl<W: World> Mm<W> {
         for of in RECORDS {
             let slabs = &self.metadata.slabs[of as usize];
             while self.records(of) > slabs.room.get() {
+                // A buffer has one page, or two of 8 KiB; `left`: pages that it needs after this
+                // one.
                 for left in (0..of.small(self.highmem).1 + 1).rev() {
                     let Some(pfn) = self.alloc_page(Gfp::NOFS_UNMOVABLE).await else {
                         short.set(1);
@@ -625,7 +659,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Sets the flags of the pages of a slab behind its first one.
+    /// Sets the flags of the pages of a slab behind its first one to `bits`, which says whether
+    /// they are in use. `pfn`: the first page; the slab has 2^`order` pages.
     fn mark_tail(&self, pfn: Pfn, order: u32, bits: u32) {
         let z = self.frames.zone(pfn);
         for tail in pfn + 1..pfn + (1 << order) {
@@ -633,8 +668,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Allocates a slab of an order or, if that fails, of the smallest one. Returns its page and
-    /// order.
+    /// Allocates a slab of 2^`order` pages without waiting or, if that fails, of 2^`least`. Returns
+    /// its first page and its order; `None` if there is no memory.
     fn new_slab(&self, gfp: Gfp, order: u32, least: u32) -> Option<(Pfn, u32)> {
         let alloc = |order| {
             let now = self.world.now();
@@ -652,7 +687,8 @@ impl<W: World> Mm<W> {
         slab
     }
 
-    /// Recounts the records and their slabs.
+    /// Recounts buffer heads, extents and the room of the slabs against their counts. Returns a
+    /// description of the first difference.
     pub(crate) fn check_metadata(&self) -> Result<(), String> {
         if self.metadata.slabs.is_empty() {
             return Ok(());
@@ -681,7 +717,7 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
-    /// Returns the number of pages that the records take.
+    /// Returns the number of pages that the slabs of all kinds of records take.
     pub fn metadata_pages(&self) -> u64 {
         let of = |record: Record| {
             let slabs = self.metadata.slabs.get(record as usize)?;

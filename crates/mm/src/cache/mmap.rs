@@ -95,6 +95,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// Returns the number of pages in memory or in the swap area.
     fn present(&self) -> u64 {
         self.anon + self.file + self.swapped
     }
@@ -144,8 +145,8 @@ impl<W: World> Region<W> {
         }
     }
 
-    /// Notes that a fault found the file's page `index` cached (`do_async_mmap_readahead`). Returns
-    /// true if read-ahead may continue.
+    /// Notes that a fault found the file's page `index` cached (`do_async_mmap_readahead`): the
+    /// excess of misses falls by one. Returns false if the program's advice rules out read-ahead.
     pub(super) fn found(&self, index: u32) -> bool {
         self.last_fault.set(index + 1);
         let ahead = self.advice.get() != Advice::Random as u32;
@@ -155,10 +156,11 @@ impl<W: World> Region<W> {
         ahead
     }
 
-    /// Notes that a fault missed the file's page `index`. Returns the pages to read
-    /// (`do_sync_mmap_readahead`).
+    /// Notes that a fault missed the file's page `index`, under the kernel's rule `rule`. Returns
+    /// which pages to read beside it (`do_sync_mmap_readahead`): none after too many misses.
     pub(super) fn missed(&self, index: u32, rule: MappedReadahead) -> ReadAround {
         let by_previous = rule == MappedReadahead::PreviousFault;
+        // `last_fault` is the page of the last fault plus 1, so equality means the page after it.
         let in_order = by_previous && self.last_fault.get() == index;
         self.last_fault.set(index + 1);
         let advice = self.advice.get();
@@ -196,29 +198,34 @@ impl<W: World> Regions<W> {
         }
     }
 
+    /// Returns a region, which must have been made.
     pub(super) fn region(&self, id: u32) -> &Region<W> {
         self.slot(id)
             .and_then(OnceLock::get)
             .expect("an open region")
     }
 
+    /// Returns the place of a region in the table; `None` beyond the table, or before any was made.
     fn slot(&self, id: u32) -> Option<&OnceLock<Region<W>>> {
         self.slots.get()?.get(id as usize)
     }
 }
 
 impl<W: World> Mm<W> {
+    /// Returns the page-table entry of page `index` of a region.
     #[inline(always)]
     pub(crate) fn pte(&self, region: u32, index: u32) -> &W::U32 {
         &self.regions.region(region).ptes[index as usize]
     }
 
-    /// Makes a region of `pages` untouched pages, as mmap(2) does; `None` if too many exist. If the
-    /// host has no memory for its page table, unwinds with [`heap::NoMemory`].
+    /// Makes a region of `pages` untouched pages, as mmap(2) does, and returns its number; `None`
+    /// if too many exist. An ended region of the same length is reused. If the host has no memory
+    /// for its page table, unwinds with [`heap::NoMemory`].
     pub fn new_region(&self, backing: Backing, pages: u32, advice: Advice) -> Option<u32> {
         let rs = &self.regions;
         rs.lock.with(|| {
             let used = rs.used.get();
+            // Kind 0: the region has ended.
             let fits = |&id: &u32| {
                 let r = rs.region(id);
                 r.kind.get() == 0 && r.ptes.len() == pages as usize
@@ -262,6 +269,7 @@ impl<W: World> Mm<W> {
             if let Some((mapping, first)) = file {
                 r.mapping.set(mapping);
                 r.first.set(first);
+                // Puts the region first on the file's list of regions (numbers plus 1).
                 let head = &self.mappings[mapping as usize].regions;
                 r.next.set(head.get());
                 head.set(id + 1);
@@ -329,8 +337,9 @@ impl<W: World> Mm<W> {
         r.kind.set(0);
     }
 
-    /// Calls `f` for every region that a process owns, with the owner and the pages in memory or
-    /// swapped out.
+    /// Calls `f` for every region that a process owns, with the owner's number and the region's
+    /// memory, counted from its entries: mapped, anonymous, file and swapped pages, and page
+    /// tables.
     pub(crate) fn for_each_owned(&self, mut f: impl FnMut(u32, Held)) {
         for id in 0..self.regions.used.get() {
             let r = self.regions.region(id);
@@ -357,8 +366,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees an anonymous page that no entry names any more, unless it is in use. A page locked for
-    /// reading or writing is kept with its slot (Linux `free_swap_cache`); reclaim frees it.
+    /// Frees an anonymous page that no entry names any more, with its swap slot, unless it is in
+    /// use. A page locked for reading or writing is kept with its slot (Linux `free_swap_cache`);
+    /// reclaim frees it.
     pub(crate) fn free_unmapped_anon(&self, pfn: Pfn) {
         if self.frames.has(pfn, flag::LOCKED) {
             return;
@@ -375,7 +385,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Takes an anonymous page out of its region for good.
+    /// Takes an unmapped anonymous page out of its region for good: clears its flags and takes it
+    /// off the zone's count. The caller frees it.
     pub(crate) fn forget_anon(&self, pfn: Pfn) {
         debug_assert!(self.frames.mapcount(pfn) == 0);
         let before = self.frames.clear_flags(pfn, flag::ANON | flag::DIRTY);
@@ -384,7 +395,8 @@ impl<W: World> Mm<W> {
         self.stat.dec(self.world.cpu(), z, ZoneStat::NrAnonPages);
     }
 
-    /// Makes a program's load from, or store to, a page of a region.
+    /// Makes a program's load from, or store to (`write`), page `index` of a region, handling
+    /// faults until the entry allows the access. Returns how the access ended.
     pub async fn touch(&self, region: u32, index: u32, write: bool) -> Touched {
         while !self.touch_mapped(region, index, write) {
             let done = self.handle_mm_fault(region, index, write).await;
@@ -395,7 +407,9 @@ impl<W: World> Mm<W> {
         Touched::Ok
     }
 
-    /// Handles a fault: makes progress towards an entry that allows the access.
+    /// Handles a fault at page `index` of a region: allocates the page of page table if it is
+    /// missing, then does one step towards an entry that allows the access, by the kind of memory.
+    /// After `Touched::Ok` the caller tries the access again.
     async fn handle_mm_fault(&self, region: u32, index: u32, write: bool) -> Touched {
         self.world.charge(Cost::Fault, 1);
         self.stat.event(VmEvent::PgFault, 1);
@@ -430,7 +444,7 @@ impl<W: World> Mm<W> {
         done
     }
 
-    /// Handles the first touch of anonymous memory, which gets a page of zeroes.
+    /// Handles the first touch of a page of anonymous memory, which gets a fresh page.
     async fn do_anonymous_page(&self, region: u32, index: u32) -> Touched {
         let Some(pfn) = self.alloc_page(self.bound(Gfp::USER)).await else {
             return Touched::OutOfMemory;
@@ -449,8 +463,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Makes a fresh page the anonymous page of an entry: counts it, maps it and adds it to an LRU
-    /// list.
+    /// Makes a fresh page the anonymous page of an entry: counts it, maps it writable and adds it
+    /// to an LRU list (the inactive one since 5.9, `workingset_anon`).
     pub(super) fn new_anon_page(&self, pfn: Pfn, region: u32, index: u32) {
         self.frames
             .set_flags(pfn, flag::ANON | flag::SWAPBACKED | flag::UPTODATE);
@@ -467,7 +481,8 @@ impl<W: World> Mm<W> {
         self.lru_cache_add(pfn, lru);
     }
 
-    /// Sets the entry of an anonymous page in its region's table.
+    /// Makes page `index` of a region map the anonymous page `pfn`, writable or not, and records
+    /// the place in the page.
     pub(crate) fn map_anon(&self, pfn: Pfn, region: u32, index: u32, write: bool) {
         self.frames.set_mapping(pfn, region, index);
         self.frames.set_mapcount(pfn, 1);
@@ -475,9 +490,10 @@ impl<W: World> Mm<W> {
         self.pte(region, index).set(pfn << SHIFT | bits);
     }
 
-    /// Handles a store to a page of a shared mapping, which the filesystem may refuse. Makes the
-    /// page dirty and the entry writable, and throttles the task at the dirty limits. `first`: the
-    /// fault has not started over.
+    /// Handles a store to page `index` of a region that is a shared mapping of page `at` of the
+    /// file `mapping`; the filesystem may refuse. Makes the page dirty and the entry writable, and
+    /// throttles the task at the dirty limits. `first`: the fault has not started over. After
+    /// `Touched::Ok` the store is tried again.
     pub(super) async fn page_mkwrite(
         &self,
         region: u32,
@@ -515,7 +531,8 @@ impl<W: World> Mm<W> {
         Touched::Ok
     }
 
-    /// Handles a store to a page that is present and read-only.
+    /// Handles a store through an entry that maps the frame `pfn` read-only: an anonymous page
+    /// becomes writable, a page of a shared file mapping dirty; one of a private mapping is copied.
     async fn do_wp_page(&self, region: u32, index: u32, backing: Backing, pfn: Pfn) -> Touched {
         if self.frames.has(pfn, flag::ANON) {
             // The page was swapped in by a read. The slot's copy is stale from now on.
@@ -537,7 +554,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Copies a file's page on write: the region gets a page of its own.
+    /// Copies a file's page on write: page `index` of the region gets an anonymous page of its own.
+    /// `place`: the file and the page's index in it. After `Touched::Ok` the store is tried again.
     pub(super) async fn copy_page(&self, region: u32, index: u32, place: (u32, u32)) -> Touched {
         let Some(new) = self.alloc_page(self.bound(Gfp::USER)).await else {
             return Touched::OutOfMemory;
@@ -599,13 +617,16 @@ impl<W: World> Mm<W> {
         n == 1
     }
 
+    /// Takes one mapping entry off the count of a file's page, and, after the last one, the page
+    /// off its zone's count of mapped pages.
     fn page_remove_rmap(&self, pfn: Pfn) {
         if self.unmap_file(pfn) {
             self.count_file_unmapped(self.frames.zone(pfn), 1);
         }
     }
 
-    /// Calls `f` for every entry that maps a page.
+    /// Calls `f` with every page-table entry that maps a page: the one of an anonymous page, or
+    /// those in all regions of the page's file.
     fn for_each_pte(&self, pfn: Pfn, mut f: impl FnMut(&W::U32)) {
         if self.frames.has(pfn, flag::ANON) {
             f(self.pte(self.frames.mapping(pfn), self.frames.index(pfn)));
@@ -628,7 +649,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Clears the accessed bits of a mapped page; returns how many were set (`page_referenced`).
+    /// Clears the accessed bits of all entries that map a page, for reclaim; returns how many were
+    /// set (`page_referenced`).
     #[inline(never)]
     pub(crate) fn take_young(&self, pfn: Pfn) -> u32 {
         let mut young = 0;
@@ -657,7 +679,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Removes every entry of a page; that of an anonymous page then names its swap slot.
+    /// Removes every entry that maps a page, for reclaim; that of an anonymous page then names its
+    /// swap slot.
     pub(crate) fn try_to_unmap(&self, pfn: Pfn) {
         self.world.charge(Cost::Unmap, self.frames.mapcount(pfn));
         if self.frames.has(pfn, flag::ANON) {
