@@ -41,15 +41,17 @@ pub enum Entered {
 }
 
 impl<W: World> Mm<W> {
-    /// Returns the leaf that holds `index`, if the tree has it. The caller holds the tree lock, as
-    /// for all functions here that take no lock themselves.
+    /// Returns the leaf of a file's tree (a node of the pool) whose 64 slots include page `index`,
+    /// if the tree has it. The caller holds the tree lock, as for all functions here that take no
+    /// lock themselves.
     #[inline(always)]
     pub(super) fn leaf(&self, mapping: u32, index: u32) -> Option<u32> {
         let m = &self.mappings[mapping as usize];
         self.leaf_of(m, index)
     }
 
-    /// Returns the leaf that holds `index`: the remembered one if it fits, else by a walk.
+    /// Returns the leaf of the file `m` whose slots include page `index`: the remembered one if it
+    /// fits, else by a walk; `None` if the tree has none.
     #[inline(always)]
     fn leaf_of(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
         let (base, leaf) = m.last(index >> BITS);
@@ -59,8 +61,8 @@ impl<W: World> Mm<W> {
         self.leaf_walk(m, index)
     }
 
-    /// Walks the tree for the leaf that holds `index` and remembers it; `None` if the tree has
-    /// none.
+    /// Walks a file's tree for the leaf whose slots include page `index` and remembers it for the
+    /// next look-up; `None` if the tree has none.
     #[inline(never)]
     pub(super) fn leaf_walk(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
         let mut node = m.root.get();
@@ -74,6 +76,7 @@ impl<W: World> Mm<W> {
             if child == 0 {
                 return None;
             }
+            // A slot of an inner node holds the child's number plus 1; 0 is none.
             node = child - 1;
             level -= 1;
         }
@@ -83,7 +86,8 @@ impl<W: World> Mm<W> {
         Some(node)
     }
 
-    /// Returns the page at an index of a file; `None` if none is cached.
+    /// Returns the frame of page `index` of a file; `None` if it is not cached. Takes the tree lock
+    /// only for the look-up.
     #[inline]
     pub fn find_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
         debug_assert!(
@@ -94,8 +98,9 @@ impl<W: World> Mm<W> {
         m.tree_lock.with(|| self.page_at(mapping, index))
     }
 
-    /// Calls `f` for up to `most` consecutive cached pages of a file from an index on; returns how
-    /// many there were.
+    /// Calls `f` with the frames of up to `most` consecutive cached pages of a file from page
+    /// `index` on, under the tree lock, up to the first page that is not cached; returns how many
+    /// there were.
     #[inline]
     pub fn cached_run(&self, mapping: u32, index: u32, most: u32, mut f: impl FnMut(Pfn)) -> u32 {
         debug_assert!(
@@ -120,15 +125,16 @@ impl<W: World> Mm<W> {
         n
     }
 
-    /// Returns the page at an index of a file as seen without the tree lock: a hint, which may be
-    /// late or wrong beside tasks that change the tree. Nodes are never returned to the system, so
-    /// every word met on the way is one of the pool. A caller that uses the page must hold the
+    /// Returns the frame at page `index` of a file as seen without the tree lock: a hint, which may
+    /// be late or wrong beside tasks that change the tree. Nodes are never returned to the system,
+    /// so every word met on the way is one of the pool. A caller that uses the page must hold the
     /// frame and then check that it still belongs here.
     #[inline]
     pub fn peek_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
         let pool = &self.nodes_pool;
         let mut node = self.mappings[mapping as usize].root.get();
         let shape = pool.words.get(node as usize)?[SHAPE].get();
+        // The level is in bits 16 to 23 of a node's shape word; 0 is a leaf.
         let mut level = shape >> 16 & 0xff;
         if u64::from(index) >= capacity(level) {
             return None;
@@ -144,8 +150,9 @@ impl<W: World> Mm<W> {
         page_in(slot).filter(|&pfn| pfn < self.frames.len())
     }
 
-    /// Returns the page at an index of a file, and whether the caller has got its lock. No page can
-    /// leave the file between the look-up and the lock.
+    /// Returns the frame of page `index` of a file, and whether the caller has got its page lock;
+    /// `None` if it is not cached. No page can leave the file between the look-up and the lock. If
+    /// the lock is taken, the page is marked as having a waiter.
     pub(crate) fn find_trylock_page(&self, mapping: u32, index: u32) -> Option<(Pfn, bool)> {
         let m = &self.mappings[mapping as usize];
         m.tree_lock.with(|| {
@@ -154,14 +161,15 @@ impl<W: World> Mm<W> {
         })
     }
 
+    /// Does [`Self::find_page`] under the tree lock.
     #[inline]
     fn page_at(&self, mapping: u32, index: u32) -> Option<Pfn> {
         let leaf = self.leaf(mapping, index)?;
         page_in(self.nodes_pool.node(leaf).slot(index).get())
     }
 
-    /// Makes the leaf for `index`; the caller holds the tree lock. `None`: the node pool is
-    /// exhausted.
+    /// Makes the leaf of a file's tree for page `index` and returns its node; the caller holds the
+    /// tree lock. `None`: the node pool is exhausted.
     #[inline(never)]
     fn create_leaf(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
         self.nodes_pool.lock.with(|| self.grow_tree(m, index))
@@ -171,6 +179,8 @@ impl<W: World> Mm<W> {
     /// fits, then the missing nodes down to its leaf.
     fn grow_tree(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
         let pool = &self.nodes_pool;
+        // More nodes than one page can need: the levels of the tree and as many new ones above the
+        // root.
         if pool.available() < 12 {
             return None;
         }
@@ -184,6 +194,8 @@ impl<W: World> Mm<W> {
         while u64::from(index) >= capacity(pool.level(m.root.get())) {
             let old = m.root.get();
             let root = pool.alloc(NO_NODE, 0, pool.level(old) + 1);
+            // The old root becomes the first child; the low bits of `SHAPE` count a node's slots in
+            // use.
             pool.word(root, 0).set(old + 1);
             pool.word(root, SHAPE).fetch_add(1);
             for tag in [Tag::Dirty, Tag::Writeback] {
@@ -212,8 +224,9 @@ impl<W: World> Mm<W> {
         Some(node)
     }
 
-    /// Enters a page into a file's index. The page's own record of the file is set before other
-    /// tasks can find it there. Returns also the shadow that was in its place, or 0.
+    /// Enters the frame `pfn` into a file's index as page `index`. The page's own record of the
+    /// file is set before other tasks can find it there. Returns whether the page was added, and
+    /// the shadow of an evicted page that was in its place, or 0.
     #[inline(always)]
     fn index_insert(&self, m: &Mapping<W>, mapping: u32, index: u32, pfn: Pfn) -> (Entered, u32) {
         self.world.charge(Cost::PageIndex, 1);
@@ -246,8 +259,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Takes a page out of its file's index and leaves its shadow (or 0) there. The page must not
-    /// carry a tag.
+    /// Takes the page `pfn` out of its file's index and leaves `shadow` (the trace of its eviction,
+    /// or 0) in its slot; frees the leaf if it becomes empty. The page must not carry a tag.
     #[inline(always)]
     fn index_remove(&self, page: Page<'_, W>, pfn: Pfn, shadow: u32) {
         let (mapping, index) = (page.mapping(), page.index());
@@ -279,7 +292,8 @@ impl<W: World> Mm<W> {
         self.mapping_shrank(mapping);
     }
 
-    /// Replaces the frame of a locked page of a file in the index; its tags stay.
+    /// Replaces, for migration, the frame `from` of a locked page of a file in the index by the
+    /// frame `to`; the page's tags stay.
     pub(crate) fn index_replace(&self, from: Pfn, to: Pfn) {
         let page = self.frames.page(from);
         let (mapping, index) = (page.mapping(), page.index());
@@ -292,9 +306,10 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Does [`Mm::leave_page_cache`] for up to 32 clean, locked pages of the leaf that begins at
-    /// index `leaf` * 64, and unlocks them; they then belong to no file. `shadow` returns what is
-    /// left of each page, by its flags and place. Returns a bit for each page whose lock has a
+    /// Takes up to 32 clean, locked pages of one leaf out of their file's cache at once
+    /// ([`Mm::leave_page_cache`]), and unlocks them; they then belong to no file. `leaf`: page
+    /// index / 64. `shadow` is called with a page's flags and its place in `pages` and returns the
+    /// trace that is left in its slot, or 0. Returns a bit for each of `pages` whose lock has a
     /// waiter.
     #[inline(always)]
     pub(crate) fn leave_in_run(
@@ -345,6 +360,7 @@ impl<W: World> Mm<W> {
             }
             let n = pages.len() as u32;
             m.nrpages.fetch_sub(n);
+            // The low 8 bits of `SHAPE` count the leaf's pages, the upper 8 its shadows.
             let before = leaf.0[SHAPE].fetch_add((ONE_SHADOW * shadows).wrapping_sub(n));
             if before & 0xff == n {
                 self.leave_empty(m, mapping, at);
@@ -355,8 +371,8 @@ impl<W: World> Mm<W> {
         waited
     }
 
-    /// Handles that the last page left a leaf: frees the leaf unless shadows stay in it. The caller
-    /// holds the tree lock.
+    /// Handles that the last page left the leaf `at`: frees the leaf, or, if shadows stay in it,
+    /// puts it on the list of leaves that hold shadows only. The caller holds the tree lock.
     fn leave_empty(&self, m: &Mapping<W>, mapping: u32, at: u32) {
         if self.nodes_pool.node(at).shadows() > 0 {
             self.nodes_pool.link_shadows(at, mapping);
@@ -387,7 +403,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Sets a tag on a cached page.
+    /// Sets a tag on cached page `index` of a file, and in the nodes above.
     #[inline(always)]
     pub(crate) fn tag_set(&self, m: &Mapping<W>, index: u32, tag: Tag) {
         m.tree_lock.with(|| {
@@ -396,7 +412,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Clears a tag on a cached page.
+    /// Clears a tag on cached page `index` of a file; also in nodes above that have it nowhere
+    /// else.
     #[inline(always)]
     pub(crate) fn tag_clear(&self, m: &Mapping<W>, index: u32, tag: Tag) {
         m.tree_lock.with(|| {
@@ -405,8 +422,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Returns the leaf of a cached page, to handle neighbouring pages together; see [`Leaf`]. The
-    /// caller holds the tree lock.
+    /// Returns the part of a leaf from page `index` on, to handle neighbouring pages of a file
+    /// together; see [`Leaf`]. `None`: the tree has no leaf there. The caller holds the tree lock.
     #[inline(always)]
     pub(crate) fn leaf_at(&self, m: &Mapping<W>, index: u32) -> Option<Leaf<'_, W>> {
         Some(Leaf {
@@ -416,7 +433,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Returns the first index at or after `from` whose page carries the tag.
+    /// Returns the index of the first page of a file at or after `from` that carries the tag;
+    /// `None` if there is none.
     pub fn next_tagged(&self, mapping: u32, tag: Tag, from: u32) -> Option<u32> {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -429,6 +447,7 @@ impl<W: World> Mm<W> {
     /// Does [`Self::next_tagged`] under the tree lock.
     fn tagged_from(&self, mapping: u32, tag: Tag, from: u32) -> Option<u32> {
         let pool = &self.nodes_pool;
+        // Most often the leaf of `from` itself has such a page.
         if let Some(leaf) = self.leaf(mapping, from) {
             let bits = pool.tag(leaf, tag).get() >> (from & (SLOTS - 1));
             if bits != 0 {
@@ -474,7 +493,7 @@ impl<W: World> Mm<W> {
         n.min(max)
     }
 
-    /// Returns how many pages right before `to` carry the tag without a gap, up to `max`.
+    /// Returns how many pages right before index `to` carry the tag without a gap, at most `max`.
     pub fn tagged_run_before(&self, mapping: u32, tag: Tag, to: u32, max: u32) -> u32 {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -519,7 +538,7 @@ impl<W: World> Mm<W> {
         n
     }
 
-    /// Returns how many runs of consecutive pages carry a tag.
+    /// Returns the number of runs of consecutive pages of a file that carry the tag.
     pub fn tagged_runs(&self, mapping: u32, tag: Tag) -> u32 {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -566,14 +585,17 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Enters a fresh page into a file's cache, unless another task has done so, and adds it to the
-    /// inactive list. A page whose contents must not be seen before it is filled must be locked.
+    /// Enters a fresh page into a file's cache as page `index`, unless another task has done so,
+    /// and adds it to the inactive list (the active one if it was evicted only lately). A page
+    /// whose contents must not be seen before it is filled must be locked. Returns whether it was
+    /// added.
     #[inline]
     pub fn enter_page_cache_lru(&self, pfn: Pfn, mapping: u32, index: u32) -> Entered {
         self.enter_page_cache_for(pfn, mapping, index, Brought::Read)
     }
 
-    /// Does [`Mm::enter_page_cache_lru`] for a page that is brought in for a purpose.
+    /// Does [`Mm::enter_page_cache_lru`] for a page that is brought in to be read or written
+    /// (`brought`); only some kernels count a write as the return of an evicted page.
     #[inline]
     pub fn enter_page_cache_for(
         &self,
@@ -600,6 +622,7 @@ impl<W: World> Mm<W> {
             mapping,
             index,
         });
+        // `refault` returns true if the shadow says that the page belongs to the working set.
         let counts = brought == Brought::Read || self.policy.accesses == Accesses::ReadsAndWrites;
         let lru = if shadow != 0 && counts && self.refault(pfn, shadow, true) {
             self.workingset_activation(pfn);
@@ -611,7 +634,8 @@ impl<W: World> Mm<W> {
         Entered::Added
     }
 
-    /// Counts a page that entered the cache and adds it to a list.
+    /// Counts a page of zone `z` that entered the page cache, notes the time if reclaim records
+    /// pages' ages, and adds it to the LRU list `lru`.
     #[inline(always)]
     pub(crate) fn list_new_page(&self, pfn: Pfn, z: usize, lru: Lru) {
         self.stat.inc(self.world.cpu(), z, ZoneStat::NrFilePages);
@@ -621,11 +645,13 @@ impl<W: World> Mm<W> {
         self.lru_cache_add(pfn, lru);
     }
 
+    /// Returns the time in milliseconds, which wraps after 49 days.
     fn milliseconds(&self) -> u32 {
         (self.world.now() / 1_000_000) as u32
     }
 
-    /// Notes the age of a file page that reclaim takes while pages are watched.
+    /// Adds the age (time in the cache) of a file page that reclaim takes to its zone's sums, while
+    /// pages are watched, and counts a page of read-ahead that was never used.
     pub(crate) fn note_reclaimed(&self, page: Page<'_, W>) {
         let z = page.zone();
         let age = self.milliseconds().wrapping_sub(page.private());
@@ -636,15 +662,16 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Takes a clean page out of its file's cache.
+    /// Takes a clean page out of its file's cache without leaving a shadow, and counts that.
     pub(crate) fn remove_from_page_cache(&self, pfn: Pfn) {
         let page = self.frames.page(pfn);
         self.leave_page_cache(page, pfn, 0);
         self.count_removed(page.zone(), 1);
     }
 
-    /// Takes a clean page out of its file's cache and leaves its shadow there unless that is 0;
-    /// [`Mm::count_removed`] must follow.
+    /// Takes the clean page `pfn` out of its file's cache and leaves `shadow`, the trace of its
+    /// eviction, in its place; 0: none. The page then belongs to no file. [`Mm::count_removed`]
+    /// must follow.
     #[inline(always)]
     pub(crate) fn leave_page_cache(&self, page: Page<'_, W>, pfn: Pfn, shadow: u32) {
         debug_assert!(page.flags() & (flag::DIRTY | flag::WRITEBACK) == 0);
@@ -657,7 +684,8 @@ impl<W: World> Mm<W> {
         self.settle_metadata();
     }
 
-    /// Reports that a page leaves its file's cache, while it still has the file's number.
+    /// Reports to the trace that a page leaves its file's cache, while it still has the file's
+    /// number.
     #[inline(never)]
     fn tell_deleted(&self, pfn: Pfn) {
         let page = self.frames.page(pfn);
@@ -670,7 +698,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Counts pages of a zone that left the page cache.
+    /// Takes `n` pages of zone `z` that left the page cache off the count of file pages, and
+    /// charges their CPU time.
     #[inline(always)]
     pub(crate) fn count_removed(&self, z: usize, n: u32) {
         let stat = self.stat.on(self.world.cpu(), z);
@@ -678,8 +707,8 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::PageIndex, n);
     }
 
-    /// Returns the first cached page of a file at or after an index, and its index; for checks and
-    /// truncation.
+    /// Returns the index and the frame of the first cached page of a file at or after index `from`,
+    /// for checks and truncation; `None` if there is none.
     pub fn first_page_from(&self, mapping: u32, from: u32) -> Option<(u32, Pfn)> {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -692,6 +721,7 @@ impl<W: World> Mm<W> {
     /// Does [`Self::first_page_from`] under the tree lock.
     fn page_from(&self, mapping: u32, from: u32) -> Option<(u32, Pfn)> {
         let pool = &self.nodes_pool;
+        // Returns the first slot of a node from `slot` on with a page (in a leaf) or a child node.
         let find = |node, level, slot| {
             (slot..SLOTS).find(|&s| match pool.word(node, s as usize).get() {
                 v if level == 0 => page_in(v).is_some(),

@@ -40,7 +40,8 @@ pub struct Missed {
     pub marked: bool,
 }
 
-/// Returns the size of the first window for a read of `wanted` pages.
+/// Returns the size of the first window, in pages, for a read of `wanted` pages: up to four times
+/// as many, at most `most` (Linux `get_init_ra_size`).
 fn initial_size(wanted: u32, most: u32) -> u32 {
     let size = wanted.next_power_of_two();
     if size <= most / 32 {
@@ -52,7 +53,8 @@ fn initial_size(wanted: u32, most: u32) -> u32 {
     }
 }
 
-/// Returns the size of the window after one of this size.
+/// Returns the size of the window, in pages, after one of `size` pages: two or four times as many,
+/// at most `most` (Linux `get_next_ra_size`).
 fn next_size(size: u32, most: u32) -> u32 {
     let faster = if size < most / 16 { 4 } else { 2 };
     (size * faster).min(most)
@@ -64,11 +66,14 @@ impl Window {
         self.start + self.size - self.ahead
     }
 
+    /// Sets the window's first page, its number of pages, and the distance of its mark from its
+    /// end.
     fn set(&mut self, start: u32, size: u32, ahead: u32) {
         (self.start, self.size, self.ahead) = (start, size, ahead);
     }
 
-    /// Opens the first window of a sequence, with its mark behind the pages wanted now.
+    /// Opens the first window of a sequence at page `index`, with its mark behind the `wanted`
+    /// pages that the read needs now. `most`: largest window.
     fn open_at(&mut self, index: u32, wanted: u32, most: u32) {
         let size = initial_size(wanted, most);
         self.set(
@@ -78,23 +83,24 @@ impl Window {
         );
     }
 
-    /// Sets the window around page `index` that a fault misses, half of it before the page;
-    /// `marked`: with a mark a quarter before its end (mm/filemap.c, `do_sync_mmap_readahead`).
+    /// Sets the window of `most` pages around page `index` that a fault misses, half of it before
+    /// the page; `marked`: with a mark a quarter before its end (mm/filemap.c,
+    /// `do_sync_mmap_readahead`).
     pub fn around(&mut self, index: u32, most: u32, marked: bool) {
         debug_assert!(most <= 1 << 20, "a window of {most} pages");
         let ahead = if marked { most / 4 } else { 0 };
         self.set(index.saturating_sub(most / 2), most, ahead);
     }
 
-    /// Notes the page that was read.
+    /// Notes that page `index` was the last one read.
     pub fn passed(&mut self, index: u32) {
         self.previous = index.saturating_add(1);
     }
 
-    /// Moves the window, of at most `most` pages, for a read that found a page missing, or marked
-    /// (`ondemand_readahead`). `hole` returns the first page behind it that is not cached, if there
-    /// is one within `most` pages; `history` returns how many pages in front of it are cached, up
-    /// to `most`.
+    /// Moves an open file's read-ahead window, of at most `most` pages, for a read that found a
+    /// page missing, or marked (`ondemand_readahead`). `hole` returns the first page behind it that
+    /// is not cached, if there is one within `most` pages; `history` returns how many pages in
+    /// front of it are cached, up to `most`. Returns which pages to read now.
     pub fn move_to(
         &mut self,
         missed: Missed,
@@ -108,12 +114,14 @@ impl Window {
         let end = start.saturating_add(size);
         let sequential =
             size > 0 && (index == end || index == end.saturating_sub(ahead) && ahead > 0);
+        // The start of a file is taken for the start of a sequence.
         if index == 0 {
             self.open_at(index, wanted, most);
         } else if sequential {
             let size = next_size(size, most);
             self.set(end, size, size);
         } else if missed.marked {
+            // A mark of another sequence: the window continues at the first page that is missing.
             let Some(at) = hole() else {
                 return Moved::Nothing;
             };
@@ -124,6 +132,7 @@ impl Window {
             // the one behind.
             self.open_at(index, wanted, most);
         } else {
+            // The pages cached before this one say whether it continues a sequence.
             let before = history();
             if before <= wanted {
                 return Moved::Small;

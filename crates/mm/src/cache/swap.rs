@@ -35,7 +35,8 @@ pub(crate) struct Swap<W: World> {
 }
 
 impl<W: World> Swap<W> {
-    /// Makes an area of free slots; with `shadows`, each can keep the shadow of its page.
+    /// Makes a swap area of `slots` free slots; with `shadows`, each can keep the shadow of its
+    /// page.
     pub fn new(slots: u32, shadows: bool) -> Result<Self, NoMemory> {
         let what = "the swap area's slots";
         let s = Self {
@@ -58,13 +59,14 @@ impl<W: World> Swap<W> {
         Ok(s)
     }
 
+    /// Returns true if no page-table entry names a slot and no page in the swap cache has it.
     fn slot_free(&self, slot: u32) -> bool {
         self.count[slot as usize].get() == 0 && self.cached[slot as usize].get() == 0
     }
 
-    /// Finds the next free slot. Every 256 slots a new cluster of 256 free ones is looked for; in
-    /// between, and if there is no such cluster, the next free slot after the last one is used
-    /// (Linux 3.0 `scan_swap_map`).
+    /// Returns the next free slot, `None` if there is none; the caller marks it as taken. Every 256
+    /// slots a new cluster of 256 free ones is looked for; in between, and if there is no such
+    /// cluster, the next free slot after the last one is used (Linux 3.0 `scan_swap_map`).
     fn alloc_slot(&self) -> Option<u32> {
         let slots = self.count.len() as u32;
         if self.free.get() == 0 {
@@ -84,9 +86,10 @@ impl<W: World> Swap<W> {
         Some(slot)
     }
 
-    /// Returns the first free slot from `from` on.
+    /// Returns the first free slot from slot `from` on; `None` if there is none.
     fn free_slot(&self, from: u32) -> Option<u32> {
         let first = (from / WORD) as usize;
+        // A bit for each free slot of the word `w` of the bitmap.
         let free = |w: usize| !self.taken[w].get();
         let rest = free(first.min(self.taken.len() - 1)) & u64::MAX << (from % WORD);
         if first < self.taken.len() && rest != 0 {
@@ -102,6 +105,7 @@ impl<W: World> Swap<W> {
         if self.free.get() < CLUSTER {
             return None;
         }
+        // `words`: how many words right before this one have no taken slot.
         let (mut words, n) = (0, self.taken.len());
         for at in 0..=n {
             // The words after the last count as taken.
@@ -116,6 +120,7 @@ impl<W: World> Swap<W> {
             let at = at + usize::from(taken == 0);
             if words >= 3 {
                 let before = (at - words).checked_sub(1).map(|w| self.taken[w].get());
+                // Free slots at the end of the word before and at the start of the word behind.
                 let (low, high) = (before.map_or(0, u64::leading_zeros), taken.trailing_zeros());
                 if low + words as u32 * WORD + high >= CLUSTER {
                     return Some((at - words) as u32 * WORD - low);
@@ -126,6 +131,7 @@ impl<W: World> Swap<W> {
         None
     }
 
+    /// Returns the word of the bitmap of taken slots, and the bit in it, that belong to a slot.
     fn word_of(&self, slot: u32) -> (&W::U64, u64) {
         (&self.taken[(slot / WORD) as usize], 1 << (slot % WORD))
     }
@@ -161,11 +167,15 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Returns true if more than half of the swap slots are taken.
     pub(crate) fn swap_is_half_full(&self) -> bool {
         self.swap.free.get() * 2 < self.config.swap_slots
     }
 
-    /// Swaps a slot's page in for an entry. Returns false if there is no memory.
+    /// Handles a fault on page `index` of a region whose contents are in the swap slot `slot`. If
+    /// the swap cache has the page, maps it (or waits for its read); otherwise starts to read it
+    /// and those around it. The caller tries the access again. Returns false if there is no memory.
+    /// `write`: the access is a store.
     pub(crate) async fn swap_in(&self, region: u32, index: u32, slot: u32, write: bool) -> bool {
         let cached = self.swap.cached[slot as usize].get();
         if cached != 0 {
@@ -183,6 +193,7 @@ impl<W: World> Mm<W> {
             return true;
         }
         self.stat.event(VmEvent::PgMajFault, 1);
+        // `around`: the slots to read, or with `of_mapping` the entries whose slots to read.
         let around = self.swap_around(region, index, slot);
         for at in around.places {
             let s = match around.of_mapping {
@@ -203,8 +214,10 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Starts to read a slot that is not in the swap cache. Returns false if there is no memory for
-    /// the wanted page.
+    /// Starts to read a slot, unless no entry names it any more or the swap cache has it: allocates
+    /// a page, enters it into the swap cache and adds it to an LRU list. `wanted`: the slot is the
+    /// one that the fault needs, not one beside it. Returns false if there is no memory for the
+    /// wanted page.
     async fn swap_read(&self, slot: u32, wanted: bool) -> bool {
         let gone = || {
             let s = slot as usize;
@@ -237,6 +250,7 @@ impl<W: World> Mm<W> {
         );
         let kept = self.swap.shadows.get(slot as usize);
         let shadow = kept.map_or(0, |kept| kept.fetch_and(0));
+        // `refault` returns true if the page belongs to the working set.
         let lru = if shadow != 0 && self.refault(pfn, shadow, false) {
             self.workingset_activation(pfn);
             Lru::ActiveAnon
@@ -249,8 +263,8 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Gives an anonymous page a swap slot and makes the page dirty. Returns false if no slot is
-    /// free.
+    /// Gives an anonymous page a swap slot, which puts it into the swap cache, and makes it dirty,
+    /// for reclaim. Returns false if no slot is free.
     pub(crate) fn add_to_swap(&self, pfn: Pfn) -> bool {
         self.swap.lock.with(|| {
             let Some(slot) = self.swap.alloc_slot() else {
@@ -284,8 +298,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Prepares a page that may be in the swap cache for a store: the copy in its slot becomes
-    /// stale.
+    /// Prepares an anonymous page that may be in the swap cache for a store, which makes the copy
+    /// in its slot stale: frees the slot, or marks the page dirty if other entries still need the
+    /// slot.
     pub(crate) fn reuse_swap_page(&self, pfn: Pfn) {
         if self.frames.has(pfn, flag::SWAPCACHE) {
             self.try_to_free_swap(pfn);
@@ -295,7 +310,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees the slot of a page if no entry names it and the page is not under writeback.
+    /// Takes a page out of the swap cache and frees its slot, if no entry names the slot and the
+    /// page is not under writeback.
     pub(crate) fn try_to_free_swap(&self, pfn: Pfn) {
         let slot = self.frames.private(pfn);
         if self.swap.count[slot as usize].get() == 0 && !self.frames.has(pfn, flag::WRITEBACK) {
@@ -305,7 +321,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Writes a swap-cache page to its slot; without I/O if the slot is not needed any more.
+    /// Writes a swap-cache page to its slot for reclaim, after waiting for a bio if need be;
+    /// without I/O if the slot is not needed any more.
     pub(crate) async fn swap_writepage(&self, pfn: Pfn) -> Writepage {
         let slot = self.frames.private(pfn);
         if self.swap.count[slot as usize].get() == 0 && self.frames.mapcount(pfn) == 0 {
@@ -318,7 +335,8 @@ impl<W: World> Mm<W> {
         Writepage::Started
     }
 
-    /// Takes a page out of the swap cache for reclaim, and leaves a shadow in its slot.
+    /// Takes a page that reclaim evicts out of the swap cache, and leaves a shadow in its slot (if
+    /// these are kept), by which a refault is recognised.
     pub(crate) fn leave_swap_cache(&self, pfn: Pfn) {
         let slot = self.frames.private(pfn) as usize;
         let flags = self.frames.flags(pfn);
@@ -330,7 +348,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Replaces the frame of a page in the swap cache.
+    /// Replaces, for migration, the frame `from` of a page in the swap cache by the frame `to`.
     pub(crate) fn swap_cache_replace(&self, from: Pfn, to: Pfn) {
         let cached = &self.swap.cached[self.frames.private(from) as usize];
         debug_assert!(cached.get() == from + 1);
@@ -353,7 +371,8 @@ impl<W: World> Mm<W> {
         );
     }
 
-    /// Recounts slots; `named`: how many page-table entries name each.
+    /// Recounts swap slots. `named`: how many page-table entries name each. Returns a description
+    /// of the first count, cached frame or bit of the bitmap that is wrong.
     pub(crate) fn check_swap(&self, named: &[u32]) -> Result<(), String> {
         let mut free = 0;
         for (slot, &n) in named.iter().enumerate() {

@@ -45,8 +45,9 @@ impl<W: World> Window<W> {
         self.hits.set(FIRST_HITS);
     }
 
-    /// Returns how many pages to read, at most `most`, for a miss at `at` (`__swapin_nr_pages`),
-    /// and the distance of `at` from the last miss. These pages become the window, without hits.
+    /// Returns how many pages to read, at most `most`, for a miss at slot or entry `at`
+    /// (`__swapin_nr_pages`), and the distance of `at` from the last miss. These pages become the
+    /// window, without hits.
     fn next(&self, at: u32, most: u32) -> (u32, i64) {
         debug_assert!(self.hits.get() <= MOST_HITS && most > 0);
         let distance = i64::from(at) + 1 - i64::from(self.last.get());
@@ -60,7 +61,9 @@ impl<W: World> Window<W> {
     }
 }
 
-/// Returns the number of pages to read, by the hits in the last window.
+/// Returns the number of pages of the next swap read-ahead, at most `most`: more, the more pages of
+/// the last window faults have found (`hits`). `adjacent`: the miss is next to the last one;
+/// `before`: size of the last window, of which at least half is kept.
 fn pages(hits: u32, adjacent: bool, before: u32, most: u32) -> u32 {
     let wanted = match hits {
         0 => 1 + u32::from(adjacent),
@@ -77,14 +80,17 @@ pub(super) struct Around {
 }
 
 impl<W: World> Mm<W> {
-    /// Returns true if windows are kept by mapping.
+    /// Returns true if read-ahead windows are kept by mapping (neighbouring entries), not by swap
+    /// slots; never on a disk that rotates.
     fn by_neighbours(&self) -> bool {
         self.policy.swap_readahead == SwapReadahead::Neighbours && !self.config.swap_rotates
     }
 
-    /// Returns the pages to read for an entry whose slot is not in the swap cache
-    /// (`swapin_readahead`).
+    /// Returns the pages to read for a fault on entry `index` of a region whose swap slot `slot` is
+    /// not in the swap cache (`swapin_readahead`): slots around this one, or entries around
+    /// `index`.
     pub(super) fn swap_around(&self, region: u32, index: u32, slot: u32) -> Around {
+        // The block of so many slots, a power of two, that contains `slot`.
         let aligned = |pages: u32| {
             let first = slot / pages * pages;
             Around {
@@ -112,6 +118,7 @@ impl<W: World> Mm<W> {
         let most = 1 << order.min(ORDER_CEILING);
         let (pages, distance) = r.swap_window.next(index, most);
         r.swap_window.last.set(index + 1);
+        // `before`: how many of the pages lie before the entry; none if faults go upwards.
         let before = match distance {
             1 => 0,
             -1 => pages - 1,
@@ -132,21 +139,23 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the slot that holds an entry's page; `None` if the page is in memory, or there is
-    /// none.
+    /// Returns the swap slot that holds the page of entry `index` of a region; `None` if the page
+    /// is in memory, or there is none.
     pub(super) fn slot_of(&self, region: u32, index: u32) -> Option<u32> {
         let v = self.pte(region, index).get();
         (v != 0 && v & PRESENT == 0).then(|| (v >> SHIFT) - 1)
     }
 
-    /// Marks a page that was read beside the wanted one.
+    /// Marks a page that was read from swap beside the wanted one, so that a fault that finds it
+    /// counts as a hit of read-ahead.
     pub(super) fn swapped_in_beside(&self, pfn: Pfn) {
         if self.policy.swap_readahead != SwapReadahead::Cluster {
             self.frames.set_flags(pfn, flag::READAHEAD);
         }
     }
 
-    /// Notes that a fault found its page in the swap cache (`lookup_swap_cache`).
+    /// Notes, for the size of the next read-ahead, that a fault on entry `index` of a region found
+    /// its page in the swap cache (`lookup_swap_cache`).
     pub(super) fn swap_met(&self, region: u32, index: u32, pfn: Pfn) {
         if self.policy.swap_readahead == SwapReadahead::Cluster {
             return;

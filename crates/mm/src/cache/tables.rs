@@ -9,13 +9,14 @@ use crate::memory::gfp::Gfp;
 use crate::policy::PageTables;
 use crate::world::{Word32, World};
 
-/// Returns the number of entries from `index` on to the end of its table.
+/// Returns the number of page-table entries from `index` on to the end of its page of 512 entries.
 pub(super) fn left_of_table(index: u32) -> u32 {
     ENTRIES_OF_TABLE as u32 - index % ENTRIES_OF_TABLE as u32
 }
 
 impl<W: World> Region<W> {
-    /// Returns the table of an entry if the table has no page yet.
+    /// Returns the place for the page of page table of entry `index` if that page is not allocated
+    /// yet; `None` if it is, or if page tables take no memory.
     #[inline(always)]
     pub(super) fn missing_table(&self, index: u32) -> Option<&W::U32> {
         let table = self.tables.get(index as usize / ENTRIES_OF_TABLE);
@@ -32,7 +33,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Allocates the page of a table. Returns false if there is no memory.
+    /// Allocates a page of page table and enters it at `table` (frame plus 1; 0: none). Returns
+    /// false if there is no memory.
     #[cold]
     pub(super) async fn pte_alloc(&self, table: &W::U32) -> bool {
         let Some(pfn) = self.alloc_kernel_page(Gfp::KERNEL).await else {
@@ -47,7 +49,7 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Frees the tables of a region that has ended.
+    /// Frees the pages of page table of a region that has ended.
     pub(super) fn free_tables(&self, tables: &[W::U32]) {
         for table in tables.iter().filter(|table| table.get() != 0) {
             self.free_kernel_page(table.get() - 1);

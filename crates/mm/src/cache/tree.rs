@@ -66,6 +66,7 @@ pub(crate) struct Nodes<W: World> {
 }
 
 impl<W: World> Nodes<W> {
+    /// Makes the pool for all files' trees, of `capacity` nodes, none in use.
     pub fn new(capacity: u32) -> Result<Self, NoMemory> {
         let what = "the files' trees";
         let nodes = Self {
@@ -85,6 +86,7 @@ impl<W: World> Nodes<W> {
         Ok(nodes)
     }
 
+    /// Returns the number of nodes in use.
     pub fn in_use(&self) -> u32 {
         self.in_use.get()
     }
@@ -99,16 +101,19 @@ impl<W: World> Nodes<W> {
         self.words.len() as u32 - self.in_use.get()
     }
 
+    /// Returns the words of a node.
     #[inline(always)]
     pub(super) fn node(&self, node: u32) -> Node<'_, W> {
         Node(&self.words[node as usize])
     }
 
+    /// Returns word `w` of a node: a slot, or one of the words behind the slots such as `PARENT`.
     #[inline(always)]
     pub(super) fn word(&self, node: u32, w: usize) -> &W::U32 {
         &self.words[node as usize][w]
     }
 
+    /// Returns the bitmap of a tag in a node, with a bit for each slot.
     #[inline(always)]
     pub(super) fn tag(&self, node: u32, tag: Tag) -> &W::U64 {
         &self.tags[node as usize][tag as usize]
@@ -126,7 +131,8 @@ impl<W: World> Nodes<W> {
         self.node(node).slot_in_parent()
     }
 
-    /// Sets a tag in `slots` of a node, and in the nodes above it that did not carry it below.
+    /// Sets a tag in `slots` (a bit for each of 64) of a node, and in each node above as far as the
+    /// node below carried the tag nowhere before.
     #[inline]
     fn set_tags(&self, mut node: u32, tag: Tag, mut slots: u64) {
         while self.tag(node, tag).fetch_or(slots) == 0 {
@@ -138,7 +144,8 @@ impl<W: World> Nodes<W> {
         }
     }
 
-    /// Clears a tag in `slots` of a node; if none is left there, also in the nodes above.
+    /// Clears a tag in `slots` (a bit for each of 64) of a node; if none is left there, also in the
+    /// nodes above.
     #[inline]
     fn clear_tags(&self, mut node: u32, tag: Tag, mut slots: u64) {
         while self.tag(node, tag).fetch_and(!slots) & !slots == 0 {
@@ -150,9 +157,10 @@ impl<W: World> Nodes<W> {
         }
     }
 
-    /// Returns the first index from `from` on that `find` accepts on every level from `root` down,
-    /// and its leaf. `find` is called with a node, its level and a slot, and returns the first
-    /// acceptable slot from there on, if any.
+    /// Searches the tree under `root` for the first page index from `from` on that `find` accepts
+    /// on every level, and returns it with its leaf; `None` if there is none. `find` is called with
+    /// a node, its level and a slot, and returns the first acceptable slot of the node from there
+    /// on, if any.
     #[inline(always)]
     pub(super) fn next_slot(
         &self,
@@ -191,8 +199,9 @@ impl<W: World> Nodes<W> {
         }
     }
 
-    /// Takes a node from the pool, with no slot in use; the caller holds the pool's lock and has
-    /// checked that a node is available.
+    /// Takes a node from the pool and returns it, with no slot in use. `parent`, `slot`: the node
+    /// above and the slot there that will hold it; `level`: 0 for a leaf. The caller holds the
+    /// pool's lock and has checked that a node is available.
     pub(super) fn alloc(&self, parent: u32, slot: u32, level: u32) -> u32 {
         let node = match self.free.get() {
             NO_NODE => self.fresh.fetch_add(1),
@@ -208,7 +217,8 @@ impl<W: World> Nodes<W> {
         node
     }
 
-    /// Adds a leaf that now holds shadows alone to the list of such leaves.
+    /// Adds a leaf of the file `mapping` that now holds only shadows of evicted pages to the list
+    /// of such leaves, as the youngest.
     pub(super) fn link_shadows(&self, node: u32, mapping: u32) {
         self.lock.with(|| {
             let last = self.shadow_youngest.get();
@@ -241,7 +251,7 @@ impl<W: World> Nodes<W> {
         });
     }
 
-    /// Returns an empty node to the pool; the caller holds the pool's lock.
+    /// Returns an empty node to the pool's chain of free nodes; the caller holds the pool's lock.
     pub(super) fn release(&self, node: u32) {
         debug_assert!(self.node(node).is_empty());
         self.word(node, PARENT).set(self.free.get());
@@ -301,21 +311,22 @@ pub(crate) struct Leaf<'a, W: World> {
 }
 
 impl<'a, W: World> Leaf<'a, W> {
-    /// Returns the first `most` slots, or as many as the leaf has: frames counted from 1; 0 is a
-    /// hole.
+    /// Returns the slots from the leaf's starting page on: `most` of them, or as many as there are.
+    /// Each holds a frame number plus 1, or a shadow; 0 is a hole.
     #[inline(always)]
     pub fn slots(&self, most: u32) -> &'a [W::U32] {
         let to = SLOTS.min(self.from.saturating_add(most));
         &self.pool.words[self.node as usize][self.from as usize..to as usize]
     }
 
+    /// Returns a mask with a bit for each of the first `n` slots from the leaf's starting page on.
     #[inline(always)]
     fn first(&self, n: u32) -> u64 {
         debug_assert!((1..=SLOTS - self.from).contains(&n));
         (u64::MAX >> (SLOTS - n)) << self.from
     }
 
-    /// Returns the slot of an index that belongs to this leaf.
+    /// Returns the slot of page `index`, which belongs to this leaf.
     #[inline(always)]
     pub fn slot(&self, index: u32) -> &'a W::U32 {
         &self.pool.words[self.node as usize][(index & (SLOTS - 1)) as usize]
@@ -328,20 +339,20 @@ impl<'a, W: World> Leaf<'a, W> {
         self.pool.node(self.node).count() > 0
     }
 
-    /// Returns the slots of `n` indices of this leaf.
+    /// Returns the slots of `n` consecutive pages of this leaf from page `index` on.
     #[inline(always)]
     pub fn slots_at(&self, index: u32, n: u32) -> &'a [W::U32] {
         let from = (index & (SLOTS - 1)) as usize;
         &self.pool.words[self.node as usize][from..from + n as usize]
     }
 
-    /// Counts `n` of the leaf's empty slots as filled.
+    /// Adds `n` to the leaf's count of pages, after the caller has filled as many empty slots.
     #[inline(always)]
     pub fn grown(&self, n: u32) {
         self.pool.node(self.node).0[SHAPE].fetch_add(n);
     }
 
-    /// Sets a tag on `n` pages of this leaf.
+    /// Sets a tag on `n` pages of this leaf from page `index` on, and in the nodes above.
     #[inline(always)]
     pub fn set_tag_run(&self, tag: Tag, index: u32, n: u32) {
         let ones = u64::MAX >> (SLOTS - n);
@@ -349,20 +360,22 @@ impl<'a, W: World> Leaf<'a, W> {
             .set_tags(self.node, tag, ones << (index & (SLOTS - 1)));
     }
 
-    /// Sets a tag on the first `n` pages.
+    /// Sets a tag on the first `n` pages from the leaf's starting page on, and in the nodes above.
     #[inline]
     pub fn set_tags(&self, tag: Tag, n: u32) {
         self.pool.set_tags(self.node, tag, self.first(n));
     }
 
-    /// Clears a tag on the first `n` pages.
+    /// Clears a tag on the first `n` pages from the leaf's starting page on; also in nodes above
+    /// that have it nowhere else.
     #[inline]
     pub fn clear_tags(&self, tag: Tag, n: u32) {
         self.pool.clear_tags(self.node, tag, self.first(n));
     }
 }
 
-/// Returns the number of indices that a tree has whose root is at `level`.
+/// Returns the number of page indices that a tree can hold whose root is at `level`: 64 to the
+/// power of level + 1.
 #[inline(always)]
 pub(super) fn capacity(level: u32) -> u64 {
     1u64 << (BITS * (level + 1)).min(36)
