@@ -42,6 +42,8 @@ struct Tally {
 }
 
 impl Tally {
+    /// Adds another zone's or counter's sums, except for isolated pages, which are counted
+    /// elsewhere.
     fn add(&mut self, other: &Self) {
         self.dirty += other.dirty;
         self.writeback += other.writeback;
@@ -160,8 +162,8 @@ impl Recount {
         mm.check_devices(Some(self.tally.iter().map(|t| t.of_devices).sum()))
     }
 
-    /// Notes the list on which a frame was found. Returns an error text if it was found on another
-    /// one before.
+    /// Notes that frame `pfn` was found on the list `p`; `what` names the list in errors. Returns
+    /// an error text if the frame was found on another list before, or does not exist.
     fn put(&mut self, pfn: Pfn, p: Place, what: &str) -> Result<(), String> {
         match self.place.get_mut(pfn as usize) {
             Some(slot @ Place::Nowhere) => {
@@ -173,7 +175,8 @@ impl Recount {
         }
     }
 
-    /// Recounts a zone's free pages on buddy and per-CPU lists.
+    /// Recounts a zone's free pages on buddy and per-CPU lists, checks each block, and notes where
+    /// each frame was found. Returns a text about the first error.
     fn free_pages<W: World>(&mut self, mm: &Mm<W>, z: usize) -> Result<(), String> {
         let zone = &mm.zones[z];
         let mut free = 0u64;
@@ -208,7 +211,9 @@ impl Recount {
         mm.check_mobility(z)
     }
 
-    /// Recounts the pages on a zone's LRU lists.
+    /// Recounts the pages on a zone's LRU lists against its counters, checks each page's flags and
+    /// place in its file, and notes where each frame was found. Returns a text about the first
+    /// error.
     fn lru_pages<W: World>(&mut self, mm: &Mm<W>, z: usize) -> Result<(), String> {
         if mm.node_lru() {
             return self.lru_pages_of_node(mm, z);
@@ -255,7 +260,8 @@ impl Recount {
         Ok(())
     }
 
-    /// Counts one frame of any zone. Returns its zone and its flags.
+    /// Counts one allocated frame of any zone in the sums of its zone. Returns its zone and its
+    /// flags, or an error text.
     fn count_one<W: World>(&mut self, mm: &Mm<W>, pfn: Pfn) -> Result<(usize, u32), String> {
         let z = mm.frames.zone(pfn);
         if z >= mm.zones.len() {
@@ -267,8 +273,9 @@ impl Recount {
         Ok((z, f))
     }
 
-    /// Checks the frames that are on no list: they must be the kernel's, slabs, or just allocated
-    /// by a task.
+    /// Checks the frames that were found on no list: they must be the kernel's, slabs, or just
+    /// allocated by a task, and neither lost nor pages of a file. Compares the number of slab pages
+    /// of each zone with its counter.
     fn pages_on_no_list<W: World>(&mut self, mm: &Mm<W>) -> Result<(), String> {
         for (z, zone) in mm.zones.iter().enumerate() {
             let mut counter = Counter::new(mm, z);
@@ -296,8 +303,8 @@ impl Recount {
         Ok(())
     }
 
-    /// Compares the sums over frames with the zones' counters, and the cached frames with the pages
-    /// in trees.
+    /// Compares the sums over frames with the zones' counters, and the number of cached frames with
+    /// the number of `pages` in all trees. Returns a text about the first difference.
     fn compare<W: World>(&self, mm: &Mm<W>, pages: u64) -> Result<(), String> {
         for (z, t) in self.tally.iter().enumerate() {
             mm.expect(z, ZoneStat::NrFileDirty, t.dirty)?;
@@ -307,6 +314,7 @@ impl Recount {
             // The pages of a batch are counted until all of it is put back or freed.
             let items = [ZoneStat::NrIsolatedAnon, ZoneStat::NrIsolatedFile];
             for (item, found) in items.into_iter().zip(t.isolated) {
+                // So only a counter that is too small is an error.
                 if mm.stat.exact(z, item) < found as i64 {
                     mm.expect(z, item, found)?;
                 }
@@ -336,6 +344,7 @@ struct Counter<'a, W: World> {
 }
 
 impl<'a, W: World> Counter<'a, W> {
+    /// Makes the counter of a zone's frames, with all sums 0 and no leaf.
     fn new(mm: &'a Mm<W>, zone: usize) -> Self {
         let z = &mm.zones[zone];
         Self {
@@ -349,7 +358,8 @@ impl<'a, W: World> Counter<'a, W> {
         }
     }
 
-    /// Counts a frame. Returns its flags, or the kind of error found.
+    /// Adds an allocated frame to the zone's sums by its flags, and checks the place of a cached
+    /// one. Returns its flags, or the kind of error found.
     #[inline(always)]
     fn count(&mut self, pfn: Pfn) -> Result<u32, Wrong> {
         let f = self.mm.frames.flags(pfn);
@@ -364,7 +374,8 @@ impl<'a, W: World> Counter<'a, W> {
         Ok(f)
     }
 
-    /// Counts a cached frame, and compares its place and its tags with those in the file's index.
+    /// Adds a cached frame to the sums, and compares its place and its tags with those in the
+    /// file's index. The leaf of the last frame is kept, as neighbours mostly share it.
     #[inline(always)]
     fn count_cached(&mut self, pfn: Pfn, f: u32) -> Result<(), Wrong> {
         let (mapping, index) = (self.mm.frames.mapping(pfn), self.mm.frames.index(pfn));
@@ -387,7 +398,8 @@ impl<'a, W: World> Counter<'a, W> {
         Ok(())
     }
 
-    /// Makes the leaf of an index the one that is kept.
+    /// Makes the leaf of page `index` of a file the one that is kept for the next frames. Fails if
+    /// the file does not exist.
     #[inline(never)]
     fn turn_to(&mut self, mapping: u32, index: u32) -> Result<(), Wrong> {
         if mapping >= self.mm.mapping_count() {
@@ -399,7 +411,7 @@ impl<'a, W: World> Counter<'a, W> {
         Ok(())
     }
 
-    /// Returns the text of an error about a frame.
+    /// Returns the text of the error `wrong` about the frame `pfn`.
     #[cold]
     fn explain(&self, pfn: Pfn, wrong: Wrong) -> String {
         let frames = &self.mm.frames;
@@ -423,7 +435,8 @@ enum Wrong {
     Tags,
 }
 
-/// Checks every file's tree; returns the number of pages in all of them.
+/// Checks every file's tree and the number of nodes in use; returns the number of pages in all
+/// trees.
 fn check_trees<W: World>(mm: &Mm<W>) -> Result<u64, String> {
     let (mut pages, mut nodes) = (0u64, 0);
     for mapping in 0..mm.mapping_count() {

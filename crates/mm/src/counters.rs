@@ -14,7 +14,7 @@ use crate::world::{Word32, Word64, World};
 use crate::{Mm, Pfn};
 
 impl<W: World> Mm<W> {
-    /// Returns the exact level of a counter over all zones, 0 if it is negative.
+    /// Returns the exact level of a counter (mostly in pages) over all zones, 0 if it is negative.
     pub fn global_stat(&self, item: ZoneStat) -> u64 {
         self.stat.exact_global(item).max(0) as u64
     }
@@ -24,17 +24,18 @@ impl<W: World> Mm<W> {
         self.stat.snapshot(z, item)
     }
 
-    /// Returns a cumulative event.
+    /// Returns how often an event was counted since boot.
     pub fn vm_event(&self, event: VmEvent) -> u64 {
         self.stat.events(event)
     }
 
-    /// Counts an event that happens outside the engine (kB moved by a block device).
+    /// Adds `n` to the count of an event that happens outside the engine (kB moved by a block
+    /// device).
     pub fn count_event(&self, event: VmEvent, n: u64) {
         self.stat.event(event, n);
     }
 
-    /// Returns a cumulative event of a zone.
+    /// Returns how often an event of a zone was counted since boot.
     pub fn zone_event(&self, z: usize, event: ZoneEvent) -> u64 {
         self.stat.zone_events(z, event)
     }
@@ -50,7 +51,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns true if the counter of a level exists under this policy and for these filesystems.
+    /// Returns true if the counter of a level exists under this policy and for these filesystems,
+    /// so that lists of counters include it.
     pub(crate) fn produces_level(&self, level: ZoneStat) -> bool {
         match level {
             ZoneStat::NrActiveFile => self.has_active_file(),
@@ -131,13 +133,15 @@ impl<W: World> Mm<W> {
         (zone.reclaimed_age.get(), zone.reclaimed_aged.get())
     }
 
-    /// Counts a hit: a read found a page in the cache that it had not brought in.
+    /// Counts a hit of the page cache in the page's zone: a read found the page there and had not
+    /// brought it in itself.
     #[inline]
     pub fn note_hit(&self, pfn: Pfn) {
         self.stat
             .zone_event(self.frames.zone(pfn), ZoneEvent::PgHit, 1);
     }
 
+    /// Returns true if the machine has a zone of a kind.
     fn has_zone(&self, kind: ZoneType) -> bool {
         self.zones.iter().any(|zone| zone.kind == kind)
     }
@@ -174,7 +178,8 @@ impl<W: World> Mm<W> {
         out
     }
 
-    /// Adds the counters that are kept by zone: one for each kind of zone, or their sum.
+    /// Adds to `out` the names and values of the counters that are kept by zone: one for each kind
+    /// of zone, or their sum, as the policy's kernel lists them.
     fn sums_of_zones(&self, out: &mut Vec<(String, u64)>) {
         let produced = || {
             ZoneEvent::ALL
@@ -195,8 +200,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Folds a CPU's counter differences, as the kernel does once a second. For the first CPU, also
-    /// flushes the statistics of the LRU lists if that is due.
+    /// Folds a CPU's counter differences into the zones' counters, as the kernel does once a
+    /// second, and lets its per-CPU lists shrink. For the first CPU, also flushes the statistics of
+    /// the LRU lists if that is due.
     pub fn refresh_cpu_vm_stats(&self, cpu: usize) {
         self.stat.refresh_cpu(cpu);
         self.decay_pcp_high(cpu);
@@ -242,6 +248,7 @@ fn event_name(names: Counters, event: VmEvent) -> Option<&'static str> {
     use VmEvent as E;
     let oldest = names == Counters::Linux30;
     let today = names == Counters::Linux61;
+    // `listed`: the kernel counts the event; `renamed`: under another name than the engine's.
     let (listed, renamed) = match event {
         E::AllocStall => (!by_node(names), None),
         E::AllocStallDma | E::AllocStallDma32 | E::AllocStallNormal | E::AllocStallMovable => {
@@ -287,8 +294,8 @@ fn listing_of(names: Counters, event: ZoneEvent) -> Listing {
     }
 }
 
-/// Returns true if a counter is this engine's own and no kernel has it: it belongs to a form that
-/// was never merged, or replaces a tracer.
+/// Returns true if the counter `name` is this engine's own and no kernel has it: it belongs to a
+/// form that was never merged, or replaces a tracer.
 pub fn of_no_kernel(name: &str) -> bool {
     const OWN: [&str; 18] = [
         "nr_kernel",
@@ -351,6 +358,7 @@ pub fn known(policy: &Policy, name: &str) -> Known {
         Counters::Linux61,
     ];
     let mut elsewhere = all.into_iter().flat_map(spellings);
+    // `counted`: the name that identifies the counter over all kernels.
     let Some((counted, _)) = elsewhere.find(|(_, spelt)| matches(spelt)) else {
         return Known::Nowhere;
     };
@@ -389,6 +397,7 @@ fn spellings(names: Counters) -> Vec<(&'static str, String)> {
     all.extend(by_node(names).then(|| (WRITE_PENDING, WRITE_PENDING.to_owned())));
     all.extend(NumaStat::ALL.map(|s| (s.name(), s.name().to_owned())));
     for &event in VmEvent::ALL {
+        // Events that replaced each other are identified by one name.
         let counted = match event {
             _ if event.name().starts_with("allocstall") => VmEvent::AllocStall.name(),
             VmEvent::KswapdSteal => ZoneEvent::PgStealKswapd.name(),

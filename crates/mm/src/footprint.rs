@@ -32,8 +32,8 @@ impl Use {
     }
 }
 
-/// Returns the frames of a machine: those of its zones, each in whole blocks of the buddy
-/// allocator.
+/// Returns the number of frames of a machine: those of its zones, each rounded up to whole blocks
+/// of the buddy allocator's largest order.
 pub(crate) fn frames(config: &Config) -> u64 {
     let block = 1u64 << (buddy::ORDERS - 1);
     let whole = config.zones.iter().map(|z| z.size.next_multiple_of(block));
@@ -51,11 +51,13 @@ pub(crate) fn tree_pool(frames: u32) -> u32 {
 const BYTES_PER_ORDERED_PAGE: u64 = 80;
 
 impl<W: World> Mm<W> {
-    /// Returns the memory that the tables of an engine take, the largest of them by name.
+    /// Returns the uses of the host's memory, in bytes, that the tables of an engine with this
+    /// configuration and policy have; only the largest ones.
     pub fn uses(config: &Config, policy: &Policy) -> Vec<Use> {
         let frames = frames(config);
         let lists = mobility::lists(policy.mobility) as u64;
         let zones = config.zones.len() as u64;
+        // One entry of the frame table for the head of each list.
         let sentinels = zones * (lists * buddy::ORDERS as u64 + LRU_LISTS as u64)
             + u64::from(config.max_tasks)
             + u64::from(table::caches(config.max_supers));

@@ -33,32 +33,34 @@ const WAS_WORKINGSET: u32 = 1 << (AGE_BITS - 1);
 const BATCH: u64 = 32;
 
 impl<W: World> Mm<W> {
-    /// Returns true if shadows are kept; an eviction policy keeps none.
+    /// Returns true if evicted file pages leave shadows, by which refaults are recognised; an
+    /// eviction policy keeps none.
     #[inline(always)]
     pub(crate) fn keeps_shadows(&self) -> bool {
         self.policy.workingset && self.orders.is_none()
     }
 
-    /// Returns true if pages record that they were active, which only a balance by the cost of
-    /// refaults needs.
+    /// Returns true if pages record that they belong to the working set (`flag::WORKINGSET`), which
+    /// only a scan balance by the cost of refaults needs.
     #[inline(always)]
     pub(crate) fn remembers_workingset(&self) -> bool {
         self.policy.scan_balance == ScanBalance::Cost
     }
 
-    /// Returns the number of bits of a shadow that hold the age.
+    /// Returns the number of bits of a shadow that hold the age; one fewer if it also says whether
+    /// the page belonged to the working set.
     fn age_bits(&self) -> u32 {
         AGE_BITS - u32::from(self.remembers_workingset())
     }
 
-    /// Returns the shift of ages: they are counted in units of 2^shift, so that a distance as long
-    /// as memory fits into a shadow.
+    /// Returns the shift of ages: they are counted in units of 2^shift pages, so that a distance as
+    /// long as memory fits into the bits that a shadow has for it.
     fn age_shift(&self) -> u32 {
         (32 - self.frames.len().leading_zeros()).saturating_sub(self.age_bits() - 1)
     }
 
-    /// Marks a page as part of the working set: it is moved from an active list to the inactive
-    /// one, or refaults.
+    /// Marks a page as part of the working set, when it moves from an active list to the inactive
+    /// one, or refaults; only where the policy records that.
     #[inline]
     pub(crate) fn join_workingset(&self, pfn: Pfn) {
         if self.remembers_workingset() && !self.is_ordered(self.frames.flags(pfn)) {
@@ -66,7 +68,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the shadow of a file page that reclaim takes; 0 for none.
+    /// Returns the shadow that a file page leaves in its file's index when reclaim evicts it; 0:
+    /// none. Increments the age of the page's lists.
     #[inline]
     pub(crate) fn eviction_shadow(&self, page: Page<'_, W>) -> u32 {
         if !self.keeps_shadows() || page.has(flag::SWAPBACKED) {
@@ -75,15 +78,16 @@ impl<W: World> Mm<W> {
         self.aged_shadow(page.flags())
     }
 
-    /// Returns the shadow of a page with these flags and increments the age of its lists, for its
-    /// eviction.
+    /// Returns the shadow of a page that has these flags and is evicted: its zone and the age of
+    /// its lists, which is incremented.
     pub(crate) fn aged_shadow(&self, flags: u32) -> u32 {
         let age = self.lru_home(zone_of(flags)).inactive_age.fetch_add(1);
         Self::shadow(flags, age >> self.age_shift(), self.age_bits())
     }
 
-    /// Packs a shadow: the zone's number, with `bits` < `AGE_BITS` also the working-set bit, and
-    /// the age.
+    /// Packs a shadow into a slot's word: the page's zone and, if only `bits` < `AGE_BITS` hold the
+    /// age, whether it belonged to the working set (both from the page's flags), and the low bits
+    /// of `age`.
     #[inline(always)]
     fn shadow(flags: u32, age: u64, bits: u32) -> u32 {
         let was = match bits < AGE_BITS && flags & flag::WORKINGSET != 0 {
@@ -93,14 +97,15 @@ impl<W: World> Mm<W> {
         SHADOW | (zone_of(flags) as u32) << AGE_BITS | was | (age as u32 & ((1 << bits) - 1))
     }
 
-    /// Returns the shift of ages if pages leave shadows, else `None`.
+    /// Returns the shift of ages ([`Self::age_shift`]) if evicted pages leave shadows, else `None`.
     #[inline(always)]
     pub(crate) fn shadow_shift(&self) -> Option<u32> {
         self.keeps_shadows().then(|| self.age_shift())
     }
 
-    /// Ages the lists of zone `z` by `n` file pages that reclaim takes one after the other. Returns
-    /// a function that gives each page's shadow by its flags and its place among them.
+    /// Ages the lists of zone `z` by `n` file pages that reclaim evicts one after the other.
+    /// Returns a function that gives each page's shadow by its flags and its place among them.
+    /// `shift`: the shift of ages; `None`: pages leave no shadows, and each is 0.
     #[inline(always)]
     pub(crate) fn shadows_of(
         &self,
@@ -119,8 +124,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Counts a refault of a page whose shadow was found. Returns true if the page is to be
-    /// activated. The refault of a page of the working set is a cost of its kind of memory.
+    /// Counts a refault of the page `pfn`, whose `shadow` was found; `file`: of a file, else
+    /// anonymous. Returns true if the page came back so soon that it is to be activated. The
+    /// refault of a page of the working set also counts as a cost of its kind of memory.
     pub(crate) fn refault(&self, pfn: Pfn, shadow: u32, file: bool) -> bool {
         let near = self.came_back_soon(shadow, file);
         let (back, activated) = match file {
@@ -139,14 +145,16 @@ impl<W: World> Mm<W> {
         near
     }
 
-    /// Returns true if the page would have stayed in memory, had it had the place of the pages that
-    /// it competes with.
+    /// Returns true if an evicted page would have stayed in memory, had it had the place of the
+    /// pages that it competes with: if no more pages were evicted or activated since (the distance
+    /// of ages) than there are such pages (Linux `workingset_refault`).
     fn came_back_soon(&self, shadow: u32, file: bool) -> bool {
         let z = ((shadow & !SHADOW) >> AGE_BITS) as usize;
         let shift = self.age_shift();
         let now = (self.lru_home(z).inactive_age.get() >> shift) as u32;
         let distance = now.wrapping_sub(shadow) & ((1 << self.age_bits()) - 1);
         self.flush_lru_stats_ratelimited(z);
+        // `rivals`: pages of the lists whose place the page could have had.
         let pages = |lru| self.known_size(z, lru);
         let mut rivals = pages(Lru::ActiveFile);
         if !file {
@@ -165,7 +173,8 @@ impl<W: World> Mm<W> {
         near
     }
 
-    /// Increments the age of a page's lists for its activation.
+    /// Increments the age of a page's lists because the page is activated, if refaults of its kind
+    /// of memory are detected.
     #[inline]
     pub(crate) fn workingset_activation(&self, pfn: Pfn) {
         let page = self.frames.page(pfn);
@@ -178,12 +187,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the largest number of tree nodes that may hold shadows alone.
+    /// Returns the largest number of tree nodes that may hold only shadows before a shrinker drops
+    /// some: one for every 16 frames.
     fn most_shadow_nodes(&self) -> u32 {
         self.frames.len() / 16
     }
 
-    /// Returns the shrinker's count: nodes of shadows beyond the limit.
+    /// Returns the number of tree nodes with only shadows beyond the limit, which the shrinker may
+    /// drop.
     pub(crate) fn count_shadow_nodes(&self) -> u64 {
         if !self.keeps_shadows() {
             return 0;
@@ -191,7 +202,8 @@ impl<W: World> Mm<W> {
         u64::from(self.shadow_nodes().saturating_sub(self.most_shadow_nodes()))
     }
 
-    /// Drops the `n` oldest nodes of shadows; returns how many were dropped.
+    /// Drops the `n` oldest tree nodes that hold only shadows, for the shrinker; returns how many
+    /// were dropped, fewer if there are no more.
     pub(crate) async fn drop_shadow_nodes(&self, n: u64) -> u64 {
         let (mut left, mut dropped) = (n, 0);
         while left > 0 {
@@ -241,7 +253,8 @@ impl<W: World> Mm<W> {
         dropped
     }
 
-    /// Removes all shadows of a leaf; the caller holds the tree lock.
+    /// Removes all shadows of a leaf of the file `m`, and frees the leaf if it has no page; the
+    /// caller holds the tree lock.
     fn drop_shadows(&self, m: &Mapping<W>, leaf: u32) {
         let pool = &self.nodes_pool;
         for slot in 0..SLOTS as usize {
@@ -257,9 +270,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Drops the shadows of a file that is truncated at `from`, one leaf at a time. Returns where
-    /// to continue, if anywhere. Whole leaves are emptied, so a few shadows in front of `from` go
-    /// with the rest of their leaf.
+    /// Drops the shadows of one leaf of a file that is truncated at page `from`. Returns the index
+    /// at which to continue; `None`: there are no more leaves. Whole leaves are emptied, so a few
+    /// shadows in front of `from` go with the rest of their leaf.
     pub(crate) fn drop_shadows_from(&self, mapping: u32, from: u32) -> Option<u32> {
         let m = &self.mappings[mapping as usize];
         let pool = &self.nodes_pool;
@@ -277,7 +290,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Checks that the list holds exactly the leaves with shadows alone.
+    /// Checks that the list of leaves with only shadows is linked rightly in both directions, has
+    /// only such leaves, and has as many as are counted.
     pub(crate) fn check_shadows(&self) -> Result<(), String> {
         let pool = &self.nodes_pool;
         let (mut at, mut older, mut n) = (pool.shadow_oldest.get(), NO_NODE, 0);

@@ -56,7 +56,7 @@ pub(super) struct Looks {
     batched: Vec<u64>,
 }
 
-/// Returns the next number of a pseudo-random sequence (splitmix64).
+/// Returns the next number of a pseudo-random sequence (splitmix64) and moves its `state` on.
 fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -72,6 +72,8 @@ impl Recount {
     /// Returns a text about the first disagreement, with the finding of a recount.
     pub fn look<W: World>(&mut self, mm: &Mm<W>) -> Result<(), String> {
         let work = work_done(mm);
+        // `work`, `recounted`: pages allocated, freed, scanned … since boot, now and at the last
+        // recount.
         if work - self.looks.recounted >= FRAMES * u64::from(mm.frames.len()) {
             (self.looks.recounted, self.looks.summed) = (work, work);
             self.looks.before = work;
@@ -86,8 +88,9 @@ impl Recount {
         })
     }
 
-    /// Does the checks of a look that are less than a full recount; `work` is the work done since
-    /// boot.
+    /// Does the checks of a look that are less than a full recount: sums, ends of lists, waits, and
+    /// a sample of frames, larger after more work. `work`: the amount of work done since boot
+    /// (`work_done`). Returns a text about the first disagreement.
     fn look_at_some<W: World>(&mut self, mm: &Mm<W>, work: u64) -> Result<(), String> {
         mm.stat.check()?;
         mm.check_waits()?;
@@ -104,6 +107,7 @@ impl Recount {
         }
         let done = work - self.looks.before;
         let pages = (done / WORK_A_PAGE).clamp(PAGES.0, PAGES.1);
+        // The seed is the work done, so the same run samples the same frames.
         let mut chance = work;
         let frames = mm.frames.len();
         for _ in 0..pages / TOGETHER {
@@ -115,7 +119,9 @@ impl Recount {
         Ok(())
     }
 
-    /// Checks, zone by zone, lists and counters that are kept independently of each other.
+    /// Checks, zone by zone, lists and counters that are kept independently of each other: free
+    /// blocks against free pages, and file and anonymous pages against LRU lists, batches in front
+    /// of them and isolated pages. Returns a text about the first difference.
     fn lists_sum<W: World>(&mut self, mm: &Mm<W>) -> Result<(), String> {
         let zones = mm.zones.len();
         let Looks {
@@ -145,6 +151,7 @@ impl Recount {
                 .iter()
                 .map(|lru| mm.stat.exact(z, lru.size_item()))
                 .sum();
+            // `held`: pages that are isolated or in per-CPU batches, and so on no LRU list.
             let held = isolated[z].iter().sum::<u64>() + batched[z];
             let pages =
                 mm.stat.exact(z, ZoneStat::NrFilePages) + mm.stat.exact(z, ZoneStat::NrAnonPages);
@@ -184,8 +191,9 @@ fn work_done<W: World>(mm: &Mm<W>) -> u64 {
     zones.sum::<u64>() + mm.stat.events(VmEvent::PgFree) + mm.stat.events(VmEvent::PgFault)
 }
 
-/// Checks that the counts of a zone's pages are not negative and do not add up to more than the
-/// zone.
+/// Checks that the counters of a zone's pages are neither negative nor larger than the zone, and
+/// that its `free` pages and those in use (`pages` of files and anonymous, kernel, slabs) do not
+/// add up to more than the zone.
 fn check_range<W: World>(mm: &Mm<W>, z: usize, free: u64, pages: i64) -> Result<(), String> {
     let exact = |item| mm.stat.exact(z, item);
     let used = pages + exact(ZoneStat::NrKernel) + exact(ZoneStat::NrSlabReclaimable);
@@ -236,6 +244,7 @@ struct Sampler<'a, W: World> {
 }
 
 impl<'a, W: World> Sampler<'a, W> {
+    /// Makes a sampler that has checked no path yet.
     fn new(mm: &'a Mm<W>) -> Self {
         Self {
             mm,
@@ -244,7 +253,8 @@ impl<'a, W: World> Sampler<'a, W> {
         }
     }
 
-    /// Checks both ends of a zone's LRU lists, and the first block of each of its free lists.
+    /// Checks the frames at both ends of a zone's LRU lists (or its node's), and the first block of
+    /// each of its free lists.
     fn ends(&mut self, z: usize) -> Result<(), String> {
         let mm = self.mm;
         if mm.zones[z].lru_home as usize == z || !mm.node_lru() {
@@ -253,6 +263,7 @@ impl<'a, W: World> Sampler<'a, W> {
                 for pfn in mm.frames.iter(list).take(ENDS) {
                     self.page(pfn)?;
                 }
+                // From the tail backwards; the list's sentinel ends the walk.
                 let mut at = mm.frames.last(list);
                 for _ in 0..ENDS {
                     if at == list {
@@ -274,8 +285,8 @@ impl<'a, W: World> Sampler<'a, W> {
         Ok(())
     }
 
-    /// Checks one frame: its zone, its list and its neighbours there, its place in a file or
-    /// region.
+    /// Checks one frame: its zone, its list and its neighbours there, its place in a file or region
+    /// with tags, its slab. Returns a text about the first error.
     fn page(&mut self, pfn: Pfn) -> Result<(), String> {
         let mm = self.mm;
         if pfn >= mm.frames.len() {
@@ -317,8 +328,8 @@ impl<'a, W: World> Sampler<'a, W> {
     }
 }
 
-/// Checks that a free frame has no bit of a page in use and, if it heads a block, that the block is
-/// well-formed.
+/// Checks that the free frame `pfn` with the flags `f` has no bit of a page in use and, if it heads
+/// a block of the buddy allocator, that the block is aligned and between blocks of its order.
 fn check_free<W: World>(mm: &Mm<W>, pfn: Pfn, f: u32) -> Result<(), String> {
     if f & flag::CHECK_AT_FREE & !flag::BUDDY != 0 {
         return Err(format!("frame {pfn} is free and has flags {f:#x}"));
@@ -328,6 +339,7 @@ fn check_free<W: World>(mm: &Mm<W>, pfn: Pfn, f: u32) -> Result<(), String> {
     }
     let order = mm.frames.private(pfn);
     let fits = order < buddy::ORDERS as u32 && pfn.is_multiple_of(1 << order);
+    // A neighbour is a block of the same order, or the list's sentinel (behind the last frame).
     let beside = |at: Pfn| {
         at >= mm.frames.len() || mm.frames.has(at, flag::BUDDY) && mm.frames.private(at) == order
     };
@@ -337,7 +349,8 @@ fn check_free<W: World>(mm: &Mm<W>, pfn: Pfn, f: u32) -> Result<(), String> {
     check_links(mm, pfn)
 }
 
-/// Checks that a page on an LRU list is between pages of that list, or at its end.
+/// Checks that the page `pfn` with the flags `f`, on an LRU list, is between pages of that list, or
+/// at its end.
 fn check_neighbours<W: World>(mm: &Mm<W>, pfn: Pfn, f: u32) -> Result<(), String> {
     check_links(mm, pfn)?;
     let lru = Lru::of(f);
@@ -361,8 +374,9 @@ fn check_neighbours<W: World>(mm: &Mm<W>, pfn: Pfn, f: u32) -> Result<(), String
     Ok(())
 }
 
-/// Checks that both neighbours on a list point back. ([`frame::Frames::first`] and `last` return
-/// the entries after and before a sentinel, and also those after and before a page.)
+/// Checks that both neighbours of a frame on its list point back to it. ([`frame::Frames::first`]
+/// and `last` return the entries after and before a sentinel, and also those after and before a
+/// page.)
 fn check_links<W: World>(mm: &Mm<W>, pfn: Pfn) -> Result<(), String> {
     let (before, after) = (mm.frames.last(pfn), mm.frames.first(pfn));
     if mm.frames.first(before) == pfn && mm.frames.last(after) == pfn {

@@ -7,12 +7,15 @@ use crate::Mm;
 use crate::world::{Word32, Word64, World};
 
 impl<W: World> Mm<W> {
-    /// Recounts rows, lists and, for an XFS, tags and groups.
+    /// Recounts the engine's inodes: each one's state bits, the lists of unused dentries and inodes
+    /// of each filesystem and node, the objects of the slab caches and, for an XFS, tags and
+    /// groups. Returns a text about the first error.
     pub(crate) fn check_inodes(&self) -> Result<(), String> {
         if !self.keeps_inodes() {
             return Ok(());
         }
         let mut listed = [0u64; 2];
+        // `objects`: by cache; the first is the dentries', then one of inodes for each filesystem.
         let mut objects = vec![0u64; self.caches.len()];
         for ino in 0..self.mapping_count() {
             let row = self.inode(ino);

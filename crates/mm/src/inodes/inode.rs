@@ -46,8 +46,8 @@ pub struct SuperInfo {
 }
 
 impl<W: World> Mm<W> {
-    /// Mounts a filesystem and returns its number; `None` if [`crate::Config::max_supers`] are
-    /// mounted, or its groups exceed [`crate::Config::max_ags`].
+    /// Mounts a filesystem with the properties `info` and returns its number; `None` if
+    /// [`crate::Config::max_supers`] are mounted, or its groups exceed [`crate::Config::max_ags`].
     pub fn new_super(&self, info: &SuperInfo) -> Option<u32> {
         let all = &self.inodes;
         let sb = all.used.get();
@@ -60,6 +60,7 @@ impl<W: World> Mm<W> {
         s.first_ag.set(first);
         s.ags.set(info.ags);
         s.sync_interval.set(info.sync_interval);
+        // The slab cache of the filesystem's inodes; cache 0 is the dentries'.
         self.caches[1 + sb as usize].holds(info.inode_bytes);
         all.ags_used.set(first + info.ags);
         all.used.set(sb + 1);
@@ -79,7 +80,8 @@ impl<W: World> Mm<W> {
         self.sb(sb).sync_interval.get()
     }
 
-    /// Sets this period for every XFS; its workers use it after their present sleep.
+    /// Sets the period, in ns, in which the log of every XFS is forced; its workers use it after
+    /// their present sleep.
     pub(crate) fn set_sync_interval(&self, ns: u64) {
         for sb in (0..self.super_count()).map(|sb| self.sb(sb)) {
             if sb.ags.get() > 0 {
@@ -88,8 +90,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Creates the row of a file on a filesystem: its directory (`None`: the root), and on an XFS
-    /// its allocation group and its inode's number there. No part of the file is in memory yet.
+    /// Creates the row of the file `ino`, under its mapping's number, on the filesystem `sb`: its
+    /// directory (`None`: the root), and on an XFS its allocation group and its inode's number
+    /// there. No part of the file is in memory yet.
     pub fn place_inode(&self, ino: u32, sb: u32, parent: Option<u32>, ag: u32, agino: u32) {
         let row = self.inode(ino);
         assert!(row.state.get() == 0 && row.users.get() == 0, "a new file");
@@ -116,7 +119,8 @@ impl<W: World> Mm<W> {
         self.inodes.used.get() > 0
     }
 
-    /// Returns the objects in memory: all dentries, and the inodes of a filesystem.
+    /// Returns the number of dentries in memory, of all filesystems, and that of the inodes of the
+    /// filesystem `sb`.
     pub fn cached_objects(&self, sb: u32) -> (u64, u64) {
         (self.slab_usage(DENTRY_CACHE).0, self.slab_usage(1 + sb).0)
     }
@@ -126,7 +130,8 @@ impl<W: World> Mm<W> {
         self.sb(sb).freed.get()
     }
 
-    /// Prefetches the words that [`Self::iget`] and stat(2) of a file will read.
+    /// Prefetches into the processor's cache the words that [`Self::iget`] and stat(2) of a file
+    /// will read.
     #[inline]
     pub fn look_at_inode(&self, ino: u32) {
         debug_assert!(self.inode(ino).has(PLACED), "file {ino} has a place");
@@ -135,8 +140,8 @@ impl<W: World> Mm<W> {
         prefetch::prefetch(&mapping.size);
     }
 
-    /// Looks a file up: brings its dentry and its inode into memory and holds them until
-    /// [`Mm::iput`].
+    /// Looks a file up, as open(2) or stat(2) do: brings its dentry, its inode and those of its
+    /// directories into memory and holds them until [`Mm::iput`].
     ///
     /// # Errors
     /// If there is no memory, or the file lost its name before it was held.
@@ -154,6 +159,7 @@ impl<W: World> Mm<W> {
             if row.has(UNLINKED) {
                 return Err(NoInode::Gone);
             }
+            // The directory's number is stored plus 1; a cached dentry holds its directory.
             let parent = row.parent.get().checked_sub(1);
             if let Some(dir) = parent {
                 Box::pin(self.iget(dir)).await?;
@@ -214,7 +220,7 @@ impl<W: World> Mm<W> {
         self.mappings[ino as usize].writeback_index.set(0);
     }
 
-    /// Makes a new file's dentry and inode, held until [`Mm::iput`]; the caller holds the
+    /// Makes a new file's dentry and inode in memory, held until [`Mm::iput`]; the caller holds the
     /// directory. An XFS inode that was evicted and not freed yet is used again. Returns false if
     /// there is no memory.
     pub async fn new_inode(&self, ino: u32) -> bool {
@@ -224,6 +230,7 @@ impl<W: World> Mm<W> {
         // No other task may bring it in meanwhile.
         let taken = row.set(LOADING);
         assert!(!taken, "a new file's inode");
+        // A reclaimer has claimed the inode, and will free it or give it up.
         while row.has(CLAIMED) {
             self.inode_wait(WaitedKind::InodeLock, ino, None);
             self.world.sleep(self.tick()).await;
@@ -263,9 +270,10 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Brings an inode into memory and takes it off the list of unused ones, for a caller that
-    /// gives it a dentry. Returns false if there is no memory, or the file has no name and its
-    /// inode is no longer in memory.
+    /// Brings an inode into memory (reading it, or taking back one that XFS has not freed yet) and
+    /// takes it off the list of unused ones, for a caller that gives it a dentry. Waits for other
+    /// tasks that load or free it. Returns false if there is no memory, or the file has no name and
+    /// its inode is no longer in memory.
     async fn bring_in(&self, ino: u32) -> bool {
         let row = self.inode(ino);
         loop {
@@ -311,14 +319,16 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Adjusts the slabs of records beside inodes after an inode was allocated or freed.
+    /// Fits the slabs of the records beside inodes (of ext4) to their number after an inode of a
+    /// slab cache was allocated or freed.
     fn settle_beside(&self, cache: u32) {
         if self.keeps_beside(cache) {
             self.settle(Record::InodeBeside);
         }
     }
 
-    /// Releases the hold taken by [`Mm::iget`].
+    /// Releases a hold of a file that [`Mm::iget`] took. After the last one the dentry becomes
+    /// unused, or is freed if the file has lost its name.
     pub fn iput(&self, ino: u32) {
         let row = self.inode(ino);
         let before = row.users.fetch_sub(1);
@@ -340,7 +350,8 @@ impl<W: World> Mm<W> {
         self.inode(ino).set(UNLINKED);
     }
 
-    /// Frees an unused dentry and releases its holds.
+    /// Frees the unused dentry of a file, releases its hold on the directory, and lets the file's
+    /// inode become unused.
     pub(super) fn drop_dentry(&self, ino: u32) {
         let row = self.inode(ino);
         debug_assert!(row.users.get() == 0 && row.has(DENTRY));
@@ -353,7 +364,8 @@ impl<W: World> Mm<W> {
         self.no_dentry_left(ino);
     }
 
-    /// Handles that an inode has lost its dentry, its last user (`iput_final`).
+    /// Handles that an inode has lost its dentry, its last user (`iput_final`): evicts it if the
+    /// file has no name, else adds it to the unused ones.
     fn no_dentry_left(&self, ino: u32) {
         let row = self.inode(ino);
         if row.has(UNLINKED) {
@@ -364,14 +376,16 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Adds an inode that became clean to the list of unused ones if it is unused.
+    /// Adds an inode that became clean, or lost its dentry, to the list of unused ones that a
+    /// shrinker scans, if it is unused and its pages allow that.
     pub(crate) fn inode_cleaned(&self, ino: u32) {
         if self.unlisted(ino) && self.shrinkable(ino) {
             self.unused_add(ino, InodeList::Inodes);
         }
     }
 
-    /// Returns true if an inode in memory is clean, unused and on no list.
+    /// Returns true if an inode in memory has a name, is clean, unused and not on the list of
+    /// unused inodes.
     pub(super) fn unlisted(&self, ino: u32) -> bool {
         let row = self.inode(ino);
         let unused = row.has(CACHED) && !row.any(DENTRY | LOADING | RECLAIMABLE | ON_INODES);
@@ -389,7 +403,8 @@ impl<W: World> Mm<W> {
         m.nrpages.get() == 0 && (m.root.get() == EMPTY || m.size.get() <= 4096)
     }
 
-    /// Lists an unused inode for its shrinker when the last of its pages or shadows has gone.
+    /// Lists the inode of a file for its shrinker if it is unused and the last of its pages or
+    /// shadows has gone, under the policy that keeps inodes with pages off the list.
     #[inline(always)]
     pub(crate) fn mapping_shrank(&self, mapping: u32) {
         if self.policy.inodes_keep_pages && self.mappings[mapping as usize].nrpages.get() == 0 {
@@ -405,12 +420,13 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Returns true if a file has dirty pages or metadata, or is being written.
     pub(super) fn vfs_dirty(&self, ino: u32) -> bool {
         let dirty = I_DIRTY_PAGES | I_DIRTY_META | I_SYNC;
         self.mappings[ino as usize].state.get() & dirty != 0
     }
 
-    /// Evicts an inode from the VFS. An XFS keeps it until it is reclaimed.
+    /// Evicts an unused inode from the VFS and frees it; an XFS keeps it until it is reclaimed.
     pub(super) fn evict_inode(&self, ino: u32) {
         let row = self.inode(ino);
         self.unused_del(ino, InodeList::Inodes);
@@ -425,7 +441,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees an inode's memory.
+    /// Frees an inode's memory, with its records of extents and log item. The inode must be clean,
+    /// and on no list.
     pub(crate) fn free_inode(&self, ino: u32) {
         let row = self.inode(ino);
         assert!(

@@ -9,8 +9,8 @@ use crate::watch::vmstat::VmEvent;
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
 
 impl<W: World> Mm<W> {
-    /// Returns the node whose list an object is on: that of its page, if lists are kept by node,
-    /// else 0.
+    /// Returns the node on whose list of unused entries a slab object is: that of its page, if
+    /// lists are kept by node, else 0.
     fn node_of_object(&self, o: Object) -> u32 {
         match self.shrinkers_by_node() {
             true => self.zones[self.frames.zone(o.page)].node,
@@ -18,7 +18,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the bit of a row that records that it is on a list of unused entries.
+    /// Returns the state bit which records that an inode's row is on the list of unused dentries or
+    /// inodes.
     fn unused_bit(list: InodeList) -> u32 {
         match list {
             InodeList::Dentries => ON_DENTRIES,
@@ -26,7 +27,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the filesystem and node whose list that is.
+    /// Returns the filesystem and the node whose list of unused dentries or inodes the entry `row`
+    /// is on.
     fn unused_place(&self, row: &Inode<W>, list: InodeList) -> (u32, u32) {
         let object = match list {
             InodeList::Dentries => row.dentry(),
@@ -35,7 +37,8 @@ impl<W: World> Mm<W> {
         (row.sb.get(), self.node_of_object(object))
     }
 
-    /// Adds an entry to the end of a list of unused entries, unless it is there already.
+    /// Adds a file's dentry or inode to the end of the list of unused ones, unless it is there
+    /// already.
     pub(super) fn unused_add(&self, ino: u32, list: InodeList) {
         let row = self.inode(ino);
         self.inodes.lock.with(|| {
@@ -49,7 +52,7 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Takes an entry off a list of unused entries, if it is there.
+    /// Takes a file's dentry or inode off the list of unused ones, if it is there.
     pub(super) fn unused_del(&self, ino: u32, list: InodeList) {
         let row = self.inode(ino);
         self.inodes.lock.with(|| {
@@ -61,7 +64,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Moves the oldest entry of a list to its end.
+    /// Moves an entry of a list of unused dentries or inodes to its end, to be scanned last.
+    /// `head`: the list's head.
     fn unused_rotate(&self, ino: u32, list: InodeList, head: u32) {
         self.inodes.lock.with(|| {
             self.inodes.del(list, ino);
@@ -69,7 +73,9 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Scans up to `n` unused dentries, the oldest first; returns how many it freed.
+    /// Scans up to `n` unused dentries of a filesystem on a node's list for the shrinker, the
+    /// oldest first: frees those not used since the last scan and takes those in use off the list.
+    /// Returns how many it freed.
     pub(crate) async fn prune_dentries(&self, sb: u32, nid: u32, n: u64) -> u64 {
         let head = self.lru_head(sb, nid);
         let mut freed = 0;
@@ -94,7 +100,9 @@ impl<W: World> Mm<W> {
         freed
     }
 
-    /// Scans up to `n` unused inodes, the oldest first; returns how many it evicted.
+    /// Scans up to `n` unused inodes of a filesystem on a node's list for the shrinker, the oldest
+    /// first: evicts those not used since the last scan, first dropping their pages, and takes
+    /// those in use or dirty off the list. Returns how many it evicted.
     pub(crate) async fn prune_inodes(&self, sb: u32, nid: u32, n: u64) -> u64 {
         let head = self.lru_head(sb, nid);
         let mut freed = 0;
@@ -126,7 +134,8 @@ impl<W: World> Mm<W> {
         freed
     }
 
-    /// Drops an unused inode's page cache: pages that are clean and not mapped.
+    /// Drops the page cache of an unused inode, pages that are clean and not mapped, and counts
+    /// them for the calling task's reclaim.
     async fn steal_pages(&self, ino: u32) {
         let stolen = self.invalidate_mapping_pages(ino).await;
         let kswapd = self.current().flags() & crate::memory::task::PF_KSWAPD != 0;
@@ -138,8 +147,8 @@ impl<W: World> Mm<W> {
         self.current().reclaimed_slab.fetch_add(stolen as u32);
     }
 
-    /// Drops the shadows of an inode without pages that is about to be evicted, in up to 32 leaves
-    /// of its index. Returns true if none is left.
+    /// Drops the shadows of evicted pages of an inode without pages that is about to be evicted, in
+    /// up to 32 leaves of its tree. Returns true if none is left.
     pub(super) fn forget_shadows(&self, ino: u32) -> bool {
         let mut from = self.keeps_shadows().then_some(0);
         for _ in 0..32 {
@@ -151,12 +160,12 @@ impl<W: World> Mm<W> {
         from.is_none()
     }
 
-    /// Returns the number of unused dentries on a node's list.
+    /// Returns the number of a filesystem's unused dentries on a node's list.
     pub(crate) fn unused_dentries(&self, sb: u32, nid: u32) -> u64 {
         self.sb(sb).unused[nid as usize][0].get()
     }
 
-    /// Returns the number of unused VFS inodes on a node's list.
+    /// Returns the number of a filesystem's unused VFS inodes on a node's list.
     pub(crate) fn unused_inodes(&self, sb: u32, nid: u32) -> u64 {
         self.sb(sb).unused[nid as usize][1].get()
     }

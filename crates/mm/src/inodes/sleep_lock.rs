@@ -13,6 +13,7 @@ pub(crate) struct SleepLock<W: World> {
 }
 
 impl<W: World> SleepLock<W> {
+    /// Makes a lock that no task holds.
     pub fn new() -> Self {
         Self {
             owner: bytemuck::Zeroable::zeroed(),
@@ -26,13 +27,13 @@ impl<W: World> SleepLock<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Takes a lock if it is free; returns true if it was.
+    /// Takes a lock for the calling task if it is free; returns true if it was.
     pub(crate) fn try_sleep_lock(&self, lock: &SleepLock<W>) -> bool {
         lock.owner.replace(0, self.world.task() + 1)
     }
 
-    /// Takes a lock whose waiters are in `q`; before each wait calls `about_to_wait` with the task
-    /// that holds the lock.
+    /// Takes a lock that may be held across waits, waiting in the queue `q` while another task
+    /// holds it; before each wait calls `about_to_wait` with that task, if there still is one.
     pub(crate) async fn sleep_lock(
         &self,
         lock: &SleepLock<W>,
@@ -50,7 +51,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Releases a lock and wakes the longest waiter.
+    /// Releases a lock of the calling task and wakes the longest waiter in `q`.
+    ///
+    /// # Panics
+    /// If the calling task does not hold the lock.
     pub(crate) fn sleep_unlock(&self, lock: &SleepLock<W>, q: WaitQueue) {
         let was_held = lock.owner.replace(self.world.task() + 1, 0);
         assert!(was_held, "only its holder gives a lock back");

@@ -28,6 +28,7 @@ pub(crate) struct Inode<W: World> {
 }
 
 impl<W: World> Inode<W> {
+    /// Makes an empty row: no file, on no list.
     fn new() -> Self {
         Self {
             state: bytemuck::Zeroable::zeroed(),
@@ -44,28 +45,31 @@ impl<W: World> Inode<W> {
         }
     }
 
+    /// Returns true if all of these state bits are set.
     #[inline(always)]
     pub fn has(&self, bits: u32) -> bool {
         self.state.get() & bits == bits
     }
 
+    /// Returns true if any of these state bits is set.
     #[inline(always)]
     pub fn any(&self, bits: u32) -> bool {
         self.state.get() & bits != 0
     }
 
-    /// Sets bits; returns true if any of them was set.
+    /// Sets state bits; returns true if any of them was set before.
     #[inline(always)]
     pub fn set(&self, bits: u32) -> bool {
         self.state.fetch_or(bits) & bits != 0
     }
 
-    /// Clears bits; returns true if any of them was set.
+    /// Clears state bits; returns true if any of them was set before.
     #[inline(always)]
     pub fn clear(&self, bits: u32) -> bool {
         self.state.fetch_and(!bits) & bits != 0
     }
 
+    /// Returns the place of the file's dentry: its slab page and its slot there.
     pub(super) fn dentry(&self) -> Object {
         Object {
             page: self.dentry_page.get(),
@@ -73,6 +77,7 @@ impl<W: World> Inode<W> {
         }
     }
 
+    /// Returns the place of the file's inode: its slab page and its slot there.
     pub fn inode(&self) -> Object {
         Object {
             page: self.inode_page.get(),
@@ -80,12 +85,14 @@ impl<W: World> Inode<W> {
         }
     }
 
+    /// Records the place of the file's dentry in slab memory.
     pub(super) fn set_dentry(&self, o: Object) {
         self.dentry_page.set(o.page);
         self.slots.fetch_and(0xffff << 16);
         self.slots.fetch_or(o.slot);
     }
 
+    /// Records the place of the file's inode in slab memory.
     pub(super) fn set_inode(&self, o: Object) {
         self.inode_page.set(o.page);
         self.slots.fetch_and(0xffff);
@@ -124,12 +131,14 @@ pub(super) const DENTRY_CACHE: u32 = 0;
 /// Bytes of a dentry (`struct dentry`, 64 bit): 21 on a page.
 const DENTRY_BYTES: u32 = 192;
 
-/// Returns how many slab caches `supers` filesystems have.
+/// Returns how many slab caches `supers` filesystems have: one of inodes for each, and one of
+/// dentries for all.
 pub(crate) fn caches(supers: u32) -> u32 {
     if supers == 0 { 0 } else { supers + 1 }
 }
 
-/// Makes the slab caches, whose lists begin at `first_list`.
+/// Makes the slab caches of `supers` filesystems. `first_list`: number of the first one's list of
+/// pages; the others' follow.
 pub(crate) fn new_caches<W: World>(supers: u32, first_list: Pfn) -> Box<[Cache<W>]> {
     let all: Box<[Cache<W>]> = (0..caches(supers))
         .map(|i| Cache::new(first_list + i))
@@ -141,6 +150,11 @@ pub(crate) fn new_caches<W: World>(supers: u32, first_list: Pfn) -> Box<[Cache<W
 }
 
 impl<W: World> Inodes<W> {
+    /// Makes the tables for the machine's largest numbers of files, filesystems and allocation
+    /// groups, with lists of unused entries for each of `nodes` nodes.
+    ///
+    /// # Errors
+    /// Fails if the host has too little memory for the tables.
     pub fn new(config: &crate::Config, nodes: u32) -> Result<Self, NoMemory> {
         let files = if config.max_supers == 0 {
             0
@@ -150,6 +164,7 @@ impl<W: World> Inodes<W> {
         let heads = config.max_supers * (nodes + 1);
         let rows: Box<[Inode<W>]> =
             heap::filled("the inodes", (files + heads) as usize, |_| Inode::new())?;
+        // A list's head that links to itself is an empty list.
         for head in files..files + heads {
             for links in &rows[head as usize].links {
                 links[0].set(head);
@@ -184,15 +199,18 @@ impl<W: World> Inodes<W> {
         &self.rows[ino as usize]
     }
 
-    /// Returns the head of a list; `nth` is the node, or the number of nodes for the list of
-    /// changes that are being logged.
+    /// Returns the number of the row that is the head of a filesystem's list, behind the rows of
+    /// files. `nth`: the node, or `nodes`, their number, for the list of changes that are being
+    /// logged.
     fn head(&self, nodes: u32, sb: u32, nth: u32) -> u32 {
         self.files + sb * (nodes + 1) + nth
     }
 
-    /// Adds a row at the end of a list; the caller holds the tables' lock.
+    /// Adds the row of `ino` at the end of the list whose head is `head`; the caller holds the
+    /// tables' lock.
     pub(super) fn add_tail(&self, list: InodeList, head: u32, ino: u32) {
         let (i, l) = (ino as usize, list as usize);
+        // Link 0 is the row before, link 1 the row behind.
         let last = self.rows[head as usize].links[l][0].get();
         self.rows[i].links[l][0].set(last);
         self.rows[i].links[l][1].set(head);
@@ -200,7 +218,7 @@ impl<W: World> Inodes<W> {
         self.rows[head as usize].links[l][0].set(ino);
     }
 
-    /// Takes a row off a list; the caller holds the tables' lock.
+    /// Takes the row of `ino` off a list; the caller holds the tables' lock.
     pub(super) fn del(&self, list: InodeList, ino: u32) {
         let l = list as usize;
         let [prev, next] = [0, 1].map(|i| self.rows[ino as usize].links[l][i].get());
@@ -208,12 +226,12 @@ impl<W: World> Inodes<W> {
         self.rows[next as usize].links[l][0].set(prev);
     }
 
-    /// Returns the first entry of a list; `None` if it is empty.
+    /// Returns the first row of the list whose head is `head`; `None` if it is empty.
     pub(super) fn first(&self, list: InodeList, head: u32) -> Option<u32> {
         self.after(list, head, head)
     }
 
-    /// Returns the entry behind another one; `None` at the end.
+    /// Returns the row behind that of `ino` on the list whose head is `head`; `None` at the end.
     pub(super) fn after(&self, list: InodeList, head: u32, ino: u32) -> Option<u32> {
         let next = self.rows[ino as usize].links[list as usize][1].get();
         (next != head).then_some(next)
@@ -227,6 +245,7 @@ impl<W: World> Mm<W> {
         self.inodes.used.get()
     }
 
+    /// Returns a mounted filesystem by its number.
     #[inline(always)]
     pub(crate) fn sb(&self, sb: u32) -> &Super<W> {
         &self.inodes.supers[sb as usize]
@@ -237,6 +256,7 @@ impl<W: World> Mm<W> {
         self.inodes.row(ino)
     }
 
+    /// Returns the head of a filesystem's lists of unused dentries and inodes on a node.
     pub(super) fn lru_head(&self, sb: u32, nid: u32) -> u32 {
         self.inodes.head(self.nodes.len() as u32, sb, nid)
     }
@@ -248,20 +268,24 @@ impl<W: World> Mm<W> {
         self.lru_head(sb, nth)
     }
 
+    /// Adds an inode's row at the end of a list, under the tables' lock.
     pub(crate) fn list_add_tail(&self, list: InodeList, head: u32, ino: u32) {
         self.inodes
             .lock
             .with(|| self.inodes.add_tail(list, head, ino));
     }
 
+    /// Takes an inode's row off a list, under the tables' lock.
     pub(crate) fn list_remove(&self, list: InodeList, ino: u32) {
         self.inodes.lock.with(|| self.inodes.del(list, ino));
     }
 
+    /// Returns the first inode of a list; `None` if it is empty.
     pub(crate) fn list_first(&self, list: InodeList, head: u32) -> Option<u32> {
         self.inodes.first(list, head)
     }
 
+    /// Returns the inode behind `ino` on a list; `None` at the end.
     pub(crate) fn list_after(&self, list: InodeList, head: u32, ino: u32) -> Option<u32> {
         self.inodes.after(list, head, ino)
     }

@@ -30,8 +30,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Adds unused inodes that no list has because of their pages (`inodes_keep_pages`) to the
-    /// lists, so that they are evicted, too.
+    /// Adds the unused inodes of a filesystem that are on no list because they have pages
+    /// (`inodes_keep_pages`) to the lists, so that they are evicted, too.
     fn list_with_pages(&self, sb: u32) {
         if !self.policy.inodes_keep_pages {
             return;
@@ -43,8 +43,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees the unused dentries on a node's list, and takes those in use off it. Returns how many
-    /// were freed.
+    /// Frees the unused dentries on a node's list of a filesystem that is unmounted, and takes
+    /// those in use off it. Returns how many were freed.
     async fn evict_dentries(&self, sb: u32, nid: u32) -> u64 {
         let (head, mut gone) = (self.lru_head(sb, nid), 0);
         while let Some(ino) = self.inodes.first(InodeList::Dentries, head) {
@@ -62,8 +62,8 @@ impl<W: World> Mm<W> {
         gone
     }
 
-    /// Evicts the unused inodes on a node's list with their pages, and takes those in use off it.
-    /// Returns how many were evicted.
+    /// Evicts the unused inodes on a node's list of a filesystem that is unmounted, with their
+    /// pages, and takes those in use off it. Returns how many were evicted.
     async fn evict_inodes(&self, sb: u32, nid: u32) -> u64 {
         let (head, mut gone) = (self.lru_head(sb, nid), 0);
         while let Some(ino) = self.inodes.first(InodeList::Inodes, head) {
@@ -84,6 +84,7 @@ impl<W: World> Mm<W> {
             if in_use(self) {
                 // It is listed again when it is clean and unused.
                 self.unused_del(ino, InodeList::Inodes);
+            // Shadows are dropped 32 leaves at a time; with more, the inode is met again.
             } else if self.forget_shadows(ino) {
                 self.evict_inode(ino);
                 gone += 1;

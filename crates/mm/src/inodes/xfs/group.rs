@@ -24,17 +24,21 @@ struct Bits<U> {
 }
 
 impl<U: Word64 + bytemuck::Zeroable> Bits<U> {
+    /// Makes an empty set that can hold numbers below `capacity`.
     fn new(capacity: u32) -> Self {
+        // Each level has a bit for each word of the level below.
         let level = |shift: u32| zeroed((capacity >> shift) as usize + 1);
         Self {
             levels: [level(6), level(12), level(18)],
         }
     }
 
+    /// Returns true if `n` is in the set.
     fn has(&self, n: u32) -> bool {
         self.levels[0][n as usize / 64].get() >> (n % 64) & 1 != 0
     }
 
+    /// Adds `n` to the set: sets its bit, and those above that say that its word is not empty.
     fn set(&self, n: u32) {
         let mut n = n as usize;
         for level in &self.levels {
@@ -43,6 +47,7 @@ impl<U: Word64 + bytemuck::Zeroable> Bits<U> {
         }
     }
 
+    /// Removes `n` from the set, and clears the bits above whose words become empty.
     fn clear(&self, n: u32) {
         let mut n = n as usize;
         for level in &self.levels {
@@ -54,7 +59,7 @@ impl<U: Word64 + bytemuck::Zeroable> Bits<U> {
         }
     }
 
-    /// Returns the first number of the set at `from` or above.
+    /// Returns the smallest number of the set at `from` or above; `None` if there is none.
     fn next(&self, from: u32) -> Option<u32> {
         let mut at = from as usize;
         for (height, level) in self.levels.iter().enumerate() {
@@ -77,7 +82,8 @@ impl<U: Word64 + bytemuck::Zeroable> Bits<U> {
     }
 }
 
-/// Makes a zeroed table; if the host has no memory for it, unwinds with [`heap::NoMemory`].
+/// Makes a table of `n` zeroed entries; if the host has no memory for it, unwinds with
+/// [`heap::NoMemory`].
 fn zeroed<T: bytemuck::Zeroable>(n: usize) -> Box<[T]> {
     heap::zeroed("an allocation group's inodes", n).unwrap_or_else(|e| e.raise())
 }
@@ -98,11 +104,13 @@ struct Part<W: World> {
 }
 
 impl<W: World> Part<W> {
-    /// Returns the part of a group that holds a number.
+    /// Returns the index of the part of a group that holds the inode number `agino`. Each part is
+    /// as long as all before it together.
     fn of(agino: u32) -> usize {
         (agino / FIRST_PART).checked_ilog2().map_or(0, |n| n + 1) as usize
     }
 
+    /// Makes the `nth` part of a group, without inodes.
     fn new(nth: usize) -> Self {
         let first = if nth == 0 { 0 } else { FIRST_PART << (nth - 1) };
         let len = first.max(FIRST_PART);
@@ -114,6 +122,7 @@ impl<W: World> Part<W> {
         }
     }
 
+    /// Returns the place in this part for the row of the inode number `agino`.
     fn slot(&self, agino: u32) -> &W::U32 {
         &self.rows[(agino - self.first) as usize]
     }
@@ -134,6 +143,7 @@ pub(crate) struct Ag<W: World> {
 }
 
 impl<W: World> Ag<W> {
+    /// Makes a group without inodes.
     pub fn new() -> Self {
         Self {
             parts: OnceLock::new(),
@@ -143,8 +153,8 @@ impl<W: World> Ag<W> {
         }
     }
 
-    /// Enters a file's row under its inode's number, making the part that holds the number if
-    /// needed.
+    /// Enters the file `ino` under its inode's number `agino` in this group, making the part of the
+    /// table that holds the number if needed.
     pub fn place(&self, agino: u32, ino: u32) {
         let parts = self
             .parts
@@ -157,17 +167,18 @@ impl<W: World> Ag<W> {
         slot.set(ino + 1);
     }
 
+    /// Returns the part that holds the inode number `agino`; `None` if it was not made yet.
     fn find(&self, agino: u32) -> Option<&Part<W>> {
         let part = self.parts.get()?[Part::<W>::of(agino)].get();
         part.map(|part| &**part)
     }
 
-    /// Returns the part of an inode that was placed.
+    /// Returns the part that holds the number of an inode that was placed.
     fn part(&self, agino: u32) -> &Part<W> {
         self.find(agino).expect("a placed inode has a part")
     }
 
-    /// Returns the file that has a number; `None` if there is none.
+    /// Returns the file whose inode has the number `agino` in this group; `None` if there is none.
     pub(super) fn row(&self, agino: u32) -> Option<u32> {
         self.find(agino)?.slot(agino).get().checked_sub(1)
     }
@@ -184,12 +195,14 @@ impl<W: World> Ag<W> {
         part.tagged.clear(agino - part.first);
     }
 
+    /// Returns true if the inode with this number is tagged as one that can be freed.
     pub(super) fn is_tagged(&self, agino: u32) -> bool {
         self.find(agino)
             .is_some_and(|part| part.tagged.has(agino - part.first))
     }
 
-    /// Returns the first number at `from` or above whose inode can be freed.
+    /// Returns the first inode number at `from` or above that is tagged as one that can be freed;
+    /// `None` if there is none.
     pub(super) fn next_tagged(&self, from: u32) -> Option<u32> {
         let parts = self.parts.get()?;
         parts[Part::<W>::of(from)..].iter().find_map(|part| {
@@ -199,24 +212,26 @@ impl<W: World> Ag<W> {
         })
     }
 
-    /// Returns the part of a cluster of placed inodes, and the cluster's number there.
+    /// Returns the part that holds a cluster of placed inodes, and the cluster's number within that
+    /// part.
     fn cluster(&self, cluster: u32) -> (&Part<W>, u32) {
         let part = self.part(cluster * CLUSTER_INODES);
         (part, cluster - part.first / CLUSTER_INODES)
     }
 
-    /// Marks a cluster's buffer as locked for a write.
+    /// Marks the buffer of a cluster of inodes as locked for a write.
     pub(super) fn set_busy(&self, cluster: u32) {
         let (part, at) = self.cluster(cluster);
         part.busy.set(at);
     }
 
-    /// Marks a cluster's buffer as unlocked.
+    /// Marks the buffer of a cluster of inodes as unlocked.
     pub(super) fn set_idle(&self, cluster: u32) {
         let (part, at) = self.cluster(cluster);
         part.busy.clear(at);
     }
 
+    /// Returns true if the buffer of a cluster of inodes is locked for a write.
     pub(super) fn is_busy(&self, cluster: u32) -> bool {
         let (part, at) = self.cluster(cluster);
         part.busy.has(at)

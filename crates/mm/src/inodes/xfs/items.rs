@@ -15,8 +15,9 @@ const INODE: u32 = HEAD + 2 * REGION + 56 + 176;
 const FORK: u32 = REGION + 336;
 
 impl<W: World> Mm<W> {
-    /// Adds an inode's changes to its item, with those of its extents if these changed since the
-    /// inode was last written.
+    /// Adds an inode's changes to its log item in memory, making the item if it has none and a log
+    /// buffer that is large enough; the buffer includes the inode's extents if these changed since
+    /// the inode was last written. Does nothing if log items take no memory.
     pub(super) fn inode_to_item(&self, ino: u32) {
         let items = &self.metadata.log_items;
         if !items.on() {
@@ -33,8 +34,8 @@ impl<W: World> Mm<W> {
         self.item_became(&items.of_inodes, before, self.item_of(ino));
     }
 
-    /// Sends the waiting buffer of an inode's item to the log and counts it in `with`;
-    /// [`Mm::buffers_are_written`] frees what is counted there.
+    /// Sends the waiting buffer of an inode's log item, if it has one, with a write of the log and
+    /// counts it by size in `with`; [`Mm::buffers_are_written`] frees the buffers counted there.
     pub(super) fn item_to_log(&self, ino: u32, with: &mut Buffers) {
         let before = self.item_of(ino);
         if let Some(size) = usize::from(before.waiting).checked_sub(1) {
@@ -43,7 +44,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees the buffers of items that went with a write of the log, after that write.
+    /// Frees the log buffers of inodes, counted by size in `with`, that went with a write of the
+    /// log, after that write.
     pub(super) fn buffers_are_written(&self, with: &Buffers) {
         let items = &self.metadata.log_items;
         for (size, &n) in with.iter().enumerate().filter(|(_, n)| **n > 0) {
@@ -53,7 +55,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees the item of an inode that is freed.
+    /// Frees the log item of an inode that is freed, with its buffer; nothing of the inode may wait
+    /// for the log.
     pub(crate) fn item_goes(&self, ino: u32) {
         let items = &self.metadata.log_items;
         if !self.inode(ino).clear(ITEM) {
@@ -67,11 +70,13 @@ impl<W: World> Mm<W> {
         self.settle(Record::XfsInodeItem);
     }
 
+    /// Returns the two log buffers of an inode's item, which bits of the inode's state hold.
     fn item_of(&self, ino: u32) -> LogItem {
         LogItem::of_word(self.inode(ino).state.get() >> ITEM_SHIFT)
     }
 
-    /// Stores an inode's item in the bits of its state, without touching the other bits.
+    /// Stores the log buffers of an inode's item in the bits of its state, without touching the
+    /// other bits.
     fn set_item(&self, ino: u32, item: LogItem) {
         let state = &self.inode(ino).state;
         let changed = self.item_of(ino).word() ^ item.word();
@@ -80,8 +85,9 @@ impl<W: World> Mm<W> {
         state.fetch_and(!(off << ITEM_SHIFT));
     }
 
-    /// Returns true if an inode of a cluster, given by filesystem and group, has a change that is
-    /// not in its place, so that the cluster's buffer is held.
+    /// Returns true if an inode of a cluster has a change that is not written to its place on disk
+    /// yet, so that the cluster's buffer is held. `group`: allocation group within the filesystem
+    /// `sb`.
     pub fn cluster_is_changed(&self, sb: u32, group: u32, cluster: u32) -> bool {
         debug_assert!(
             group < self.sb(sb).ags.get(),
@@ -95,8 +101,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Recounts the items of inodes and their buffers; `with_log` are the buffers that are being
-    /// written.
+    /// Recounts the log items of inodes and their buffers by size, to which `with_log` adds those
+    /// that are being written with the log. Returns a text about the difference.
     pub(super) fn check_items(&self, with_log: Buffers) -> Result<(), String> {
         let items = &self.metadata.log_items;
         let (mut found, mut buffers) = (0, with_log);

@@ -67,6 +67,7 @@ pub(crate) struct Log<W: World> {
 }
 
 impl<W: World> Log<W> {
+    /// Makes a log without changes.
     pub fn new() -> Self {
         Self {
             begun: bytemuck::Zeroable::zeroed(),
@@ -89,38 +90,46 @@ impl<W: World> Log<W> {
         self.waiting.get()
     }
 
-    /// Returns the buffers of items that go with the write under way.
+    /// Returns the log buffers of inodes, by size, that go with the write under way.
     pub(super) fn buffers(&self) -> Buffers {
         self.buffers.each_ref().map(|n| n.get())
     }
 
+    /// Sets the numbers of log buffers, by size, that go with the write under way.
     fn set_buffers(&self, to: Buffers) {
         self.buffers.iter().zip(to).for_each(|(n, to)| n.set(to));
     }
 }
 
 impl<W: World> Mm<W> {
+    /// Returns the queue of tasks that wait for a write of the log.
     fn log_queue(&self, sb: u32) -> WaitQueue {
         queue::xfs(&self.config, self.nodes.len() as u32, sb, 0)
     }
 
+    /// Returns the queue in which the pusher of items waits for work.
     fn ail_queue(&self, sb: u32) -> WaitQueue {
         queue::xfs(&self.config, self.nodes.len() as u32, sb, 1)
     }
 
+    /// Returns the queue in which the background reclaimer of inodes waits for work.
     pub(super) fn worker_queue(&self, sb: u32) -> WaitQueue {
         queue::xfs(&self.config, self.nodes.len() as u32, sb, 2)
     }
 
+    /// Returns the queue in which the worker that writes the log waits for work.
     fn cil_queue(&self, sb: u32) -> WaitQueue {
         queue::xfs(&self.config, self.nodes.len() as u32, sb, 3)
     }
 
+    /// Returns the queue of committers that wait for the worker to begin a write of the log.
     fn commit_queue(&self, sb: u32) -> WaitQueue {
         queue::xfs(&self.config, self.nodes.len() as u32, sb, 4)
     }
 
-    /// Notes that a transaction changed an inode in memory. Does nothing on other filesystems.
+    /// Notes that a transaction changed an inode in memory: pins it until the change is in the log,
+    /// and asks the worker to write the log if much waits for it. Does nothing on other
+    /// filesystems.
     pub fn log_inode(&self, ino: u32) {
         if !self.on_xfs(ino) {
             return;
@@ -130,6 +139,7 @@ impl<W: World> Mm<W> {
         self.inode_to_item(ino);
         let sb = row.sb.get();
         let before = row.state.fetch_or(PINNED);
+        // An earlier change waits already, and this one is written with it.
         if before & PINNED != 0 {
             return;
         }
@@ -146,8 +156,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns how much waits for a filesystem's log, and from which amount on the worker writes
-    /// it, in bytes (fs/xfs/xfs_log_priv.h `XLOG_CIL_SPACE_LIMIT`); `None` if there is no worker.
+    /// Returns how many bytes of changes wait for a filesystem's log, and from how many bytes on
+    /// the worker writes it (fs/xfs/xfs_log_priv.h `XLOG_CIL_SPACE_LIMIT`); `None` if there is no
+    /// worker.
     #[inline]
     pub(crate) fn cil_space(&self, sb: u32) -> Option<(u64, u64)> {
         let push = self.policy.xfs_log_push;
@@ -163,8 +174,8 @@ impl<W: World> Mm<W> {
         Some((waits, limit))
     }
 
-    /// Asks the worker to write the waiting changes, without waiting for it
-    /// (`xlog_cil_push_background`, `xlog_cil_flush`).
+    /// Asks the worker to write the changes that wait for the log, if there are any, without
+    /// waiting for it (`xlog_cil_push_background`, `xlog_cil_flush`).
     fn push_log(&self, sb: u32) {
         let log = &self.sb(sb).log;
         if log.waiting.get() > 0 && log.push.replace(0, 1) {
@@ -230,14 +241,17 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Writes all changes made so far to the log and waits for it.
+    /// Writes all changes made so far to the log and waits until they are on the device. If another
+    /// task writes the log, waits for it first.
     pub async fn log_force(&self, sb: u32) {
         debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
         let log = &self.sb(sb).log;
+        // `begun`, `done`: writes of the log begun and ended; `wanted`: the last one to wait for.
         let mut wanted = log.begun.get() + u64::from(log.waiting.get() > 0);
         let q = self.log_queue(sb);
         while log.done.get() < wanted {
             let ticket = self.world.ticket(q);
+            // Fails if another task is the writer.
             if !log.writing.replace(0, self.world.task() + 1) {
                 let writer = log.writing.get().checked_sub(1);
                 self.inode_wait(WaitedKind::LogForce, sb, writer);
@@ -255,9 +269,11 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Writes the changes that wait; the caller must be the only writer.
+    /// Writes the changes that wait to the log, and moves their inodes from the log list to the
+    /// item list; the caller must be the only writer.
     async fn write_log(&self, sb: u32) {
         let log = &self.sb(sb).log;
+        // The list of changes that wait, and that of changes being logged.
         let (from, to) = (self.log_head(sb, false), self.log_head(sb, true));
         let n = log.waiting.get();
         log.waiting.fetch_sub(n);
@@ -293,7 +309,8 @@ impl<W: World> Mm<W> {
         log.done.fetch_add(1);
     }
 
-    /// Moves an inode whose change is in the log to the end of the item list.
+    /// Moves an inode whose change is in the log to the end of the item list (the AIL, in log
+    /// order), and wakes tasks that wait for it.
     fn logged(&self, sb: u32, ino: u32) {
         let row = self.inode(ino);
         let log = &self.sb(sb).log;
@@ -311,7 +328,8 @@ impl<W: World> Mm<W> {
         self.world.wake(self.inode_queue(ino));
     }
 
-    /// Asks the pusher to write everything that is now in the log to its place.
+    /// Asks the pusher to write all inodes whose changes are now in the log to their places on
+    /// disk.
     pub fn ail_push_all(&self, sb: u32) {
         debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
         let log = &self.sb(sb).log;
@@ -347,7 +365,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Runs the pusher (`xfsaild`). Never returns.
+    /// Runs the pusher, which writes changed inodes to their places on disk (`xfsaild`). It sleeps
+    /// while there are no items, and pauses between passes. Never returns.
     pub async fn xfsaild(&self, sb: u32) {
         debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
         let (log, q) = (&self.sb(sb).log, self.ail_queue(sb));
@@ -365,6 +384,7 @@ impl<W: World> Mm<W> {
                     continue;
                 }
             }
+            // A pass met pinned inodes, which only a write of the log unpins.
             if log.pushed.get() == 0 && log.force.get() != 0 {
                 log.force.set(0);
                 match self.policy.xfs_log_push {
@@ -376,7 +396,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Makes one pass over the items; returns how long to pause, in nanoseconds.
+    /// Makes one pass of the pusher over the items up to its target in log order, and starts writes
+    /// of the clusters of those that are neither pinned nor locked. Returns how long to pause, in
+    /// ns: longer if the target was reached, or most items could not be pushed.
     async fn xfsaild_push(&self, sb: u32) -> u64 {
         let log = &self.sb(sb).log;
         let head = self.log_head(sb, false);
@@ -387,6 +409,8 @@ impl<W: World> Mm<W> {
         {
             at = self.list_after(InodeList::Ail, head, ino);
         }
+        // `writes`, `n`: inodes whose clusters are written; `count`: items met; `stuck`: those
+        // pinned or locked; `flushing`: those in another write.
         let mut writes = [0; WRITE_LIST];
         let (mut n, mut count, mut stuck, mut flushing, mut reached) = (0, 0, 0, 0, true);
         let mut last = from;
@@ -434,8 +458,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Collects the changed inodes of a cluster for one write. The caller holds `ino`'s flush lock
-    /// and the cluster's buffer.
+    /// Marks the changed inodes of the cluster of `ino` that are not pinned or locked as parts of
+    /// one write. The caller holds `ino`'s flush lock and the cluster's buffer, and starts the
+    /// write.
     pub(super) fn flush_cluster(&self, ino: u32) {
         let ag = self.ag_of(ino);
         debug_assert!(self.inode(ino).has(FLUSHING | DIRTY | ON_AIL));
@@ -457,8 +482,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Ends the write of an inode's cluster to its place; the world calls this, with `failed` if
-    /// the write failed.
+    /// Ends the write of the cluster of `ino` to its place on disk: takes its inodes off the item
+    /// list unless they were changed again, and wakes their waiters. The world calls this; with
+    /// `failed` the inodes stay changed.
     pub fn inode_written(&self, ino: u32, failed: bool) {
         let ag = self.ag_of(ino);
         let cluster = self.cluster_of(ino);
@@ -502,7 +528,8 @@ impl<W: World> Mm<W> {
         Err(format!("filesystem {sb}: {what}"))
     }
 
-    /// Recounts the lists of a filesystem's log.
+    /// Recounts the lists of a filesystem's log (changes that wait, changes being logged, items)
+    /// and compares them with the states of all inodes. Returns a text about the first error.
     pub(crate) fn check_log(&self, sb: u32) -> Result<(), String> {
         let mut lists = [0u32; 3];
         let heads = [
