@@ -74,7 +74,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns the number of nodes that the zones are on.
+    /// Returns the number of NUMA nodes that the zones are on.
     pub fn nodes(&self) -> u32 {
         self.zones.iter().map(|z| z.node).max().unwrap_or(0) + 1
     }
@@ -169,8 +169,8 @@ pub const SECOND: u64 = 1_000_000_000;
 /// A hundredth of a second in nanoseconds: the unit of several sysctls.
 pub const CENTISECOND: u64 = SECOND / 100;
 
-/// Returns the number of groups of pages (zones or nodes) for which reclaim queues requests at a
-/// device.
+/// Returns the number of groups of pages (zones or nodes) for each of which reclaim queues requests
+/// to write its dirty pages at a device; 0 if the policy has no such requests.
 fn reclaim_groups(policy: &Policy, zones: usize, nodes: u32) -> usize {
     match policy.reclaim_flush {
         policy::ReclaimFlush::None | policy::ReclaimFlush::Inode => 0,
@@ -189,7 +189,8 @@ impl<W: World> Mm<W> {
         Self::try_new(world, config, policy, track_pages).unwrap_or_else(|e| e.raise())
     }
 
-    /// Builds a machine with all memory free. `track_pages` enables the page tracker.
+    /// Builds the engine of a machine, with all its memory free. `track_pages` enables the page
+    /// tracker.
     ///
     /// # Errors
     /// If the host has no memory for one of the tables.
@@ -217,6 +218,8 @@ impl<W: World> Mm<W> {
         );
         let nodes = config.nodes();
         let lists = mobility::lists(policy.mobility);
+        // Heads of lists (sentinels) are entries behind the last frame: each zone's free lists and
+        // LRU lists, then the tasks' lists of isolated pages, then the slab caches'.
         let free_lists = (lists * buddy::ORDERS) as u32;
         let per_zone = free_lists + LRU_LISTS as u32;
         let zone_lists = total as u32;
@@ -298,8 +301,10 @@ impl<W: World> Mm<W> {
         Ok(mm)
     }
 
-    /// Builds the zones. Zone `z`'s lists begin at sentinel `lists[0] + z * lists[1]`; the first
-    /// `lists[2]` of them are of free pages, the others the LRU lists.
+    /// Builds the machine's zones, one behind the other in whole buddy blocks. Zone `z`'s lists
+    /// begin at sentinel `lists[0] + z * lists[1]`; the first `lists[2]` of them are of free pages,
+    /// the others the LRU lists. Where nodes have the LRU lists, those of a node's first zone are
+    /// used.
     fn zones_of(config: &Config, policy: &Policy, lists: [u32; 3]) -> Box<[Zone<W>]> {
         machine::assert_one_width(&config.zones);
         let [zone_lists, per_zone, free_lists] = lists;
@@ -336,15 +341,18 @@ impl<W: World> Mm<W> {
         SECOND / self.config.hz
     }
 
+    /// Returns the queue in which the flusher of a backing device waits for work.
     pub(crate) fn flusher_queue(&self, bdi: u32) -> WaitQueue {
         queue::flusher(self.nodes.len() as u32, bdi)
     }
 
+    /// Returns the queue of tasks that are throttled until a node's reserves are refilled.
     pub(crate) fn emergency_queue(&self, node: u32) -> WaitQueue {
         queue::emergency(self.nodes.len() as u32, self.bdis.len() as u32, node)
     }
 
-    /// Returns the sentinel of a task's isolated list.
+    /// Returns the sentinel (head) of the list of pages that a task has isolated from the LRU
+    /// lists.
     #[inline(always)]
     pub(crate) fn isolated_list(&self, task: world::TaskId) -> Pfn {
         debug_assert!(task < self.config.max_tasks);
@@ -357,7 +365,8 @@ impl<W: World> Mm<W> {
         W::TRACE && self.world.tracing()
     }
 
-    /// Reports an event; all events pass here. [`world::Watch`] says where it goes.
+    /// Reports an event to its audience; all events pass here. `event` builds it, and is not called
+    /// if only traces want the event and none is read. [`world::Watch`] says where the event goes.
     #[inline(always)]
     pub(crate) fn emit(&self, to: Audience, event: impl FnOnce() -> Event) {
         if to != Audience::Traces || self.traced() {

@@ -21,6 +21,7 @@ const AHEAD: u32 = 4;
 pub(super) struct Ahead<'a, W: World>(pub Page<'a, W>);
 
 impl<'a, W: World> Ahead<'a, W> {
+    /// Returns the `n`-th word, modulo the ring's size, of the ring of the list's first blocks.
     #[inline(always)]
     fn place(&self, n: u32) -> &'a W::U32 {
         self.0.spare((n % AHEAD) as usize)
@@ -32,8 +33,8 @@ impl<'a, W: World> Ahead<'a, W> {
         self.0.spare(AHEAD as usize)
     }
 
-    /// Notes that a block was added at the list's head: it takes over the ring's entry that it is
-    /// to note.
+    /// Notes that the free block `pfn` was added at the list's head. The block notes which block
+    /// stands `AHEAD` places behind it, which is the ring's entry that it takes over.
     #[inline(always)]
     pub fn comes(&self, (pfn, page): (Pfn, Page<'_, W>)) {
         let n = self.n().get();
@@ -43,8 +44,9 @@ impl<'a, W: World> Ahead<'a, W> {
         place.set(pfn);
     }
 
-    /// Notes that the block at the list's head is removed. Returns the block that it had noted,
-    /// which goes back into the ring.
+    /// Notes that the block `page` at the list's head is removed. Returns the block that stood
+    /// `AHEAD` places behind it when it was added, for prefetching; that one goes back into the
+    /// ring.
     #[inline(always)]
     pub fn goes(&self, page: Page<'_, W>) -> Pfn {
         let n = self.n().get().wrapping_sub(1);

@@ -46,7 +46,8 @@ pub(crate) enum Migrate {
 }
 
 impl<W: World> Mm<W> {
-    /// Returns the zones that a request may use, in order.
+    /// Returns the zones that a request from `node` may use, in the order of that node's zonelist,
+    /// up to the highest zone type that `gfp` allows; only the node's own with `__GFP_THISNODE`.
     #[inline(always)]
     pub(crate) fn eligible(&self, node: u32, gfp: Gfp) -> impl Iterator<Item = usize> + '_ {
         let only = gfp.has(Gfp::THISNODE);
@@ -56,7 +57,11 @@ impl<W: World> Mm<W> {
             .filter(move |&z| !only || self.zones[z].node == node)
     }
 
-    /// Returns the first usable zone of a request; its index is the classzone.
+    /// Returns the first zone that a request from `node` may use; its type is the request's
+    /// classzone.
+    ///
+    /// # Panics
+    /// If there is none.
     #[inline(always)]
     pub(crate) fn preferred_zone(&self, node: u32, gfp: Gfp) -> usize {
         self.eligible(node, gfp)
@@ -64,8 +69,10 @@ impl<W: World> Mm<W> {
             .expect("a request names a populated zone")
     }
 
-    /// Walks the free lists (docs/reference/allocation.md#free-list-walk), and if the zonelist
-    /// cache may have hidden a page, walks again without it.
+    /// Returns the first of 2^`order` free pages for a request from `node`, taken from the first
+    /// zone whose free pages stay above its watermark `mark`; `None` if there is no such zone
+    /// (docs/reference/allocation.md#free-list-walk). If the zonelist cache may have hidden a zone,
+    /// walks again without it. `flags`: the kernel's `ALLOC_*` flags.
     pub(crate) fn get_page_from_freelist(
         &self,
         node: u32,
@@ -82,8 +89,9 @@ impl<W: World> Mm<W> {
         found
     }
 
-    /// Does one walk of [`Self::get_page_from_freelist`]; inlined so that the fast path can
-    /// specialize it.
+    /// Does one walk of [`Self::get_page_from_freelist`] over the zones of the zonelist, and notes
+    /// in `walk` how many zones were skipped because of their fair batch or dirty limit. Inlined so
+    /// that the fast path can specialize it.
     #[inline(always)]
     fn walk_freelists(
         &self,
@@ -109,6 +117,7 @@ impl<W: World> Mm<W> {
                     }
                     break;
                 }
+                // With fair zones each zone gives a batch of pages before the batches are refilled.
                 if self.batch_used_up(z) {
                     skipped.fair += 1;
                     self.world.charge(Cost::ZoneWalk, 1);
@@ -121,6 +130,7 @@ impl<W: World> Mm<W> {
             {
                 skipped.dirty += 1;
                 self.world.charge(Cost::ZoneWalk, 1);
+                // Tells the zonelist cache why the zone was passed over.
                 self.zone_passed(node, z, Passed::Dirty, look_up);
                 continue;
             }
@@ -148,7 +158,8 @@ impl<W: World> Mm<W> {
         None
     }
 
-    /// Marks a block that zone `z` gave as used by a request, and counts, charges and reports it.
+    /// Marks a block of 2^`order` pages that zone `z` gave as used by a request from `node`, and
+    /// counts, charges and reports the allocation.
     #[inline(always)]
     pub(super) fn hand_out(&self, z: usize, pfn: Pfn, node: u32, gfp: Gfp, order: u32) {
         let page = self.frames.page(pfn);
@@ -166,9 +177,9 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Allocates one page (docs/reference/allocation.md#slow-path). `None`: the request gave up, or
-    /// the run ended in OOM. Work that needs no waiting is done at the call; only the rest is left
-    /// to the future.
+    /// Allocates one page, waiting and reclaiming as `gfp` allows
+    /// (docs/reference/allocation.md#slow-path). `None`: the request gave up, or the run ended in
+    /// OOM. Work that needs no waiting is done at the call; only the rest is left to the future.
     #[inline(always)]
     pub fn alloc_page(&self, gfp: Gfp) -> impl Future<Output = Option<Pfn>> {
         let at_once = self.alloc_page_at_once(gfp);
@@ -190,7 +201,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the page, or [`NO_PFN`], and when the allocation began; two registers.
+    /// Does [`Mm::alloc_page_at_once`] with a result that fits two registers: the page or
+    /// [`NO_PFN`], and when the allocation began (ns).
     #[inline(never)]
     fn page_at_once(&self, gfp: Gfp) -> (Pfn, u64) {
         let start = self.world.now();
@@ -199,7 +211,8 @@ impl<W: World> Mm<W> {
         (pfn.unwrap_or(NO_PFN), start)
     }
 
-    /// Allocates 2^order contiguous pages; `None` as for [`Mm::alloc_page`].
+    /// Allocates 2^order contiguous pages and returns the first; waits and fails as
+    /// [`Mm::alloc_page`] does.
     pub async fn alloc_pages(&self, gfp: Gfp, order: u32) -> Option<Pfn> {
         let start = self.world.now();
         match self.alloc_pages_fast(gfp, order, start) {
@@ -208,12 +221,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Does the part of an allocation that never waits: the walks at the low watermark, or their
-    /// foreseen result.
+    /// Does the part of an allocation of 2^`order` pages that never waits: the walks at the low
+    /// watermark, or their foreseen result. `start`: when the allocation began (ns), for its
+    /// latency. `None`: no zone has so many pages above its low watermark.
     #[inline(always)]
     pub(crate) fn alloc_pages_fast(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
         let node = self.local_node();
         let pfn = match order {
+            // The last walk of this CPU often tells where the next one would end.
             0 => match self.take_foreseen(node, gfp) {
                 Foreseen::Page(pfn) => pfn,
                 Foreseen::Nowhere => return None,
@@ -227,9 +242,9 @@ impl<W: World> Mm<W> {
         Some(pfn)
     }
 
-    /// Does the walks at the low watermark: at most three if the first one may skip zones. With the
-    /// zonelist cache each may need a second walk, unless one more walk serves all reasons
-    /// (*sequential-read* 4).
+    /// Does the walks over the free lists at the low watermark, and returns the page found: at most
+    /// three walks if the first one may skip zones. With the zonelist cache each may need a second
+    /// walk, unless one more walk serves all reasons (*sequential-read* 4).
     #[inline(never)]
     fn walks_at_low(&self, node: u32, gfp: Gfp, order: u32) -> Option<Pfn> {
         let mut flags = self.first_walk(node, gfp);
@@ -256,8 +271,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Continues an allocation that may not wait after its fast part: wakes kswapd and walks at the
-    /// min watermark.
+    /// Continues an allocation of 2^`order` pages that may not wait after its fast part: wakes
+    /// kswapd and walks at the min watermark. `None`: it failed.
     #[cold]
     pub(crate) fn alloc_nowait(&self, gfp: Gfp, order: u32) -> Option<Pfn> {
         let node = self.local_node();
@@ -265,13 +280,13 @@ impl<W: World> Mm<W> {
         self.get_page_from_freelist(node, gfp, order, Mark::Min, 0)
     }
 
-    /// Does the rest of a single page's allocation that began at `start` and could not be served
-    /// without waiting ([`Mm::fresh_pages`]); otherwise as [`Mm::alloc_page`].
+    /// Does the rest of a single page's allocation that began at `start` (ns) and could not be
+    /// served without waiting ([`Mm::fresh_pages`]); otherwise as [`Mm::alloc_page`].
     pub async fn alloc_rest(&self, gfp: Gfp, start: u64) -> Option<Pfn> {
         self.alloc_pages_slow(gfp, 0, start).await
     }
 
-    /// Does the rest of a single page's allocation that began at `start`, if it need not wait:
+    /// Does the rest of a single page's allocation that began at `start` (ns), if it need not wait:
     /// wakes kswapd and takes a page from a zone above its min watermark. `None`: nothing was done,
     /// or another thread has taken the page; the caller goes on with [`Mm::alloc_rest`].
     #[inline(never)]
@@ -291,6 +306,7 @@ impl<W: World> Mm<W> {
         };
         let list = self.list_of_request(gfp);
         let pcp = self.pcp(z, self.world.cpu(), list);
+        // Pages that the per-CPU list must first take from the buddy lists.
         let refill = match pcp.count() {
             0 if self.stat.exact(z, ZoneStat::NrFreePages) <= 0 || self.grouped() => return None,
             0 => self.most_pcp_alloc(z),
@@ -302,6 +318,7 @@ impl<W: World> Mm<W> {
             + u64::from(refill) * self.world.price(Cost::PageBulk)
             + self.world.price(Cost::PageAlloc);
         let begun = self.world.now().saturating_sub(start);
+        // Whether the record of the slowest allocations could have to include this one.
         let recorded = self.world.remembers_alloc(begun + most);
         let free = || self.stat.global(ZoneStat::NrFreePages);
         if recorded {
@@ -329,8 +346,9 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Returns the zone where the walk at the min watermark ends (`walk_freelists`), and how many
-    /// zones it skips. `None`: it ends in none, or must really be made.
+    /// Returns the first zone for a request that is above its min watermark, where `walk_freelists`
+    /// would end, and the number of zones passed over before it. `None`: there is none, or the walk
+    /// must really be made, as it has other effects.
     #[inline(never)]
     fn first_above_min(&self, node: u32, gfp: Gfp, classzone: usize) -> Option<(usize, u32)> {
         if self.policy.free_snapshot == FreeSnapshot::WhileAwake {
@@ -348,7 +366,8 @@ impl<W: World> Mm<W> {
         None
     }
 
-    /// Does the rest of an allocation that began at `start`, with its report.
+    /// Does the rest of an allocation that began at `start` (ns) after its fast part failed, and
+    /// reports its latency.
     #[cold]
     async fn alloc_pages_slow(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
         let noted = self.noted_path();
@@ -364,7 +383,8 @@ impl<W: World> Mm<W> {
         pfn
     }
 
-    /// Returns the `ALLOC_*` flags of a request in the slow path, by its own flags and the task's.
+    /// Returns the `ALLOC_*` flags of a request in the slow path, by its own flags and the task's:
+    /// how far below the min watermark it may go (`gfp_to_alloc_flags`).
     fn slow_path_flags(&self, gfp: Gfp) -> u32 {
         let task = self.current().flags();
         let mut flags = 0;
@@ -382,7 +402,7 @@ impl<W: World> Mm<W> {
 
     /// Does the slow path of an allocation (docs/reference/allocation.md#slow-path): wakes kswapd,
     /// walks at the min watermark, and repeats reclaim, waiting and the OOM stage until it gets a
-    /// page or gives up. Returns the page and how the request was served.
+    /// page or gives up. Returns the first page (`None`: none) and how the request was served.
     #[cold]
     async fn alloc_pages_slowpath(&self, gfp: Gfp, order: u32) -> (Option<Pfn>, AllocPath) {
         let node = self.local_node();
@@ -398,6 +418,7 @@ impl<W: World> Mm<W> {
                 path = AllocPath::DirtyStall;
             }
             let flags = self.slow_path_flags(gfp);
+            // `no_progress`: rounds of reclaim in a row that freed no page.
             let (mut pages_reclaimed, mut no_progress) = (0, 0);
             loop {
                 // Kernels of the series preempt voluntarily: between waking kswapd and the walk at
@@ -485,7 +506,7 @@ impl<W: World> Mm<W> {
     }
 
     /// Ends a request of several pages that is not retried: compacts once more, as reclaim has
-    /// freed pages for it.
+    /// freed pages for it. Returns the first page, or `None`, and how the request was served.
     async fn compact_or_fail(
         &self,
         node: u32,
@@ -500,7 +521,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Does a round of direct reclaim, with compaction before it for a request of several pages.
+    /// Does a round of direct reclaim for a request, with compaction before it if the request is
+    /// for several pages; `migrate`: how that may move pages, which changes for the next round.
     /// Returns how many pages were reclaimed (1 if compaction was enough) and a page allocated from
     /// them; `None` if the task was killed before it began. Since 5.17 all of this is a memory
     /// stall, and other tasks may run before and after it (`slow_path`).
@@ -525,6 +547,7 @@ impl<W: World> Mm<W> {
             let ns = self.world.now().saturating_sub(begun);
             self.world.reclaim_waited(ns);
         };
+        // Waits while kswapd refills the node's reserves; true: the task was killed meanwhile.
         let dies = self.throttle_direct_reclaim(node, gfp).await;
         let mut reclaimed = None;
         if dies {
@@ -548,13 +571,13 @@ impl<W: World> Mm<W> {
         reclaimed
     }
 
-    /// Wakes kswapd for each zone that a request may use.
+    /// Wakes kswapd for each zone that a request of 2^`order` pages from `node` may use.
     fn wake_kswapds(&self, node: u32, gfp: Gfp, order: u32) {
         let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
         self.wake_kswapds_for(node, gfp, order, classzone);
     }
 
-    /// Does [`Self::wake_kswapds`] for a caller that knows the classzone.
+    /// Does [`Self::wake_kswapds`] for a caller that knows the request's classzone.
     fn wake_kswapds_for(&self, node: u32, gfp: Gfp, order: u32, classzone: usize) {
         let single = if order == 0 { self.wake_mark() } else { None };
         if let [only] = &self.nodes[..]
@@ -567,14 +590,15 @@ impl<W: World> Mm<W> {
             return only.ask_kswapd(0, classzone as u32);
         }
         for z in self.eligible(node, gfp) {
+            // Skips zones for which the wake-up would do nothing.
             if single.is_none_or(|mark| !self.wakes_nobody(z, mark, classzone)) {
                 self.wakeup_kswapd(z, gfp, order, classzone);
             }
         }
     }
 
-    /// Allocates from what this task has reclaimed, unless others took it: first as usual, then
-    /// with the CPUs' lists drained, since pages may lie there.
+    /// Allocates from the pages that this task has reclaimed, unless others took them: first as
+    /// usual, then with the CPUs' lists drained, since pages may lie there.
     fn take_reclaimed(&self, node: u32, gfp: Gfp, order: u32, flags: u32) -> Option<Pfn> {
         self.zones_reclaimed(node);
         let page = self.get_page_from_freelist(node, gfp, order, Mark::Min, flags);
@@ -585,9 +609,9 @@ impl<W: World> Mm<W> {
         self.get_page_from_freelist(node, gfp, order, Mark::Min, flags)
     }
 
-    /// Finds the first zone in which a request (`gfp`, order, flags) would succeed if all pages of
-    /// its lists were free, so that another attempt without progress is worthwhile. With
-    /// `oom_retry = "waits"` the lists count for less with each attempt (mm/page_alloc.c
+    /// Returns the first zone in which a request would succeed if all pages of its lists were free,
+    /// so that another attempt after `tried` ones without progress is worthwhile; `None`: no zone.
+    /// With `oom_retry = "waits"` the lists count for less with each attempt (mm/page_alloc.c
     /// `should_reclaim_retry`, 4.7).
     pub(crate) fn worth_another_try(
         &self,
@@ -615,9 +639,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Returns the number of reclaimable pages that the lists of zone `z`, or those of its node,
-    /// hold of the zone; anonymous ones count only if swap has room (mm/vmscan.c
-    /// `zone_reclaimable_pages`).
+    /// Returns the number of pages of zone `z` on LRU lists that reclaim could free; anonymous ones
+    /// count only if swap has room (mm/vmscan.c `zone_reclaimable_pages`).
     fn zone_lists(&self, z: usize) -> u64 {
         let swaps = self.free_swap() > 0;
         let lists = Lru::ALL.iter().filter(|&&lru| lru != Lru::Unevictable);
@@ -650,6 +673,7 @@ impl<W: World> Mm<W> {
             return false;
         }
         let highest = gfp.high_zoneidx();
+        // `over`: the dirty limits of these zones, added up.
         let over: u64 = self
             .eligible(node, gfp)
             .filter(|&z| self.zones[z].kind.index() <= highest)
@@ -666,7 +690,8 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Allocates a page of unmovable kernel memory; it stays until [`Mm::free_kernel_page`].
+    /// Allocates a page of unmovable kernel memory and counts it; it stays until
+    /// [`Mm::free_kernel_page`]. `None` as for [`Mm::alloc_page`].
     pub async fn alloc_kernel_page(&self, gfp: Gfp) -> Option<Pfn> {
         let pfn = self.alloc_page(gfp).await?;
         self.stat
@@ -688,7 +713,8 @@ impl<W: World> Mm<W> {
         Some(pfn)
     }
 
-    /// Frees 2^order contiguous kernel pages.
+    /// Frees 2^order contiguous kernel pages from `pfn` on that [`Mm::alloc_kernel_pages`]
+    /// returned.
     pub fn free_kernel_pages(&self, pfn: Pfn, order: u32) {
         if order == 0 {
             return self.free_kernel_page(pfn);
@@ -703,7 +729,7 @@ impl<W: World> Mm<W> {
         self.free_pages_order(pfn, order);
     }
 
-    /// Frees a kernel page.
+    /// Frees a kernel page that [`Mm::alloc_kernel_page`] returned, and counts it off.
     pub fn free_kernel_page(&self, pfn: Pfn) {
         self.stat
             .dec(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrKernel);

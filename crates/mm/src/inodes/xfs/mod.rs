@@ -28,16 +28,19 @@ use state::*;
 pub const CLUSTER_INODES: u32 = 32;
 
 impl<W: World> Mm<W> {
+    /// Returns an allocation group by its machine-wide number.
     #[inline(always)]
     fn ag(&self, ag: u32) -> &Ag<W> {
         &self.inodes.ags[ag as usize]
     }
 
+    /// Returns the allocation group of an inode.
     fn ag_of(&self, ino: u32) -> &Ag<W> {
         self.ag(self.inode(ino).ag.get())
     }
 
-    /// Returns the groups of a filesystem, in the machine's numbers.
+    /// Returns the range of the machine-wide numbers of a filesystem's allocation groups; empty if
+    /// it is no XFS.
     fn groups(&self, sb: u32) -> std::ops::Range<u32> {
         let s = self.sb(sb);
         s.first_ag.get()..s.first_ag.get() + s.ags.get()
@@ -54,18 +57,20 @@ impl<W: World> Mm<W> {
         self.keeps_inodes() && self.inode(ino).has(PLACED) && self.is_xfs(self.inode(ino).sb.get())
     }
 
-    /// Returns the number of inodes of a filesystem that can be freed.
+    /// Returns the number of inodes of an XFS that the VFS has evicted and that are not freed yet.
     pub fn reclaimable_inodes(&self, sb: u32) -> u64 {
         self.groups(sb)
             .map(|ag| u64::from(self.ag(ag).reclaimable.get()))
             .sum()
     }
 
+    /// Returns the queue of tasks that wait for a group's reclaim lock.
     fn ag_queue(&self, ag: u32) -> WaitQueue {
         queue::ag(&self.config, self.nodes.len() as u32, ag)
     }
 
-    /// Tags an inode that the VFS has evicted as one that can be freed.
+    /// Tags an inode that the VFS has evicted as one that can be freed, and schedules the
+    /// background reclaimer if it is the first one of its group.
     pub(crate) fn xfs_evicted(&self, ino: u32) {
         let row = self.inode(ino);
         let was = row.set(RECLAIMABLE);
@@ -77,7 +82,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Untags an inode that is looked up again before it was freed.
+    /// Takes an inode that is looked up again back into use: removes the tag by which reclaim would
+    /// free it.
     pub(crate) fn xfs_recycle(&self, ino: u32) {
         let was = self.inode(ino).clear(RECLAIMABLE);
         assert!(was, "tagged");
@@ -85,7 +91,7 @@ impl<W: World> Mm<W> {
         self.stat.event(VmEvent::XfsInodesRecycled, 1);
     }
 
-    /// Removes an inode's tag and counts it off its group.
+    /// Removes an inode's tag by which reclaim would free it, and counts it off its group.
     fn untag(&self, ino: u32) {
         let ag = self.ag_of(ino);
         ag.untag(self.inode(ino).agino.get());
@@ -93,7 +99,8 @@ impl<W: World> Mm<W> {
         assert!(before > 0, "a tagged inode was counted");
     }
 
-    /// Reports the object of the calling task's next wait, in an inode cache.
+    /// Reports the object of the calling task's next wait, which concerns inodes: its kind, its
+    /// number and the task that holds it, if known.
     pub(crate) fn inode_wait(&self, kind: WaitedKind, object: u32, holder: Option<TaskId>) {
         self.world.waits_on(Waited {
             kind,
@@ -102,7 +109,9 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Checks what XFS adds to a row, as part of [`Mm::check_inodes`].
+    /// Checks what XFS adds to the row of the inode `ino`: its place in its group, its tag, and
+    /// that its state bits are consistent. Returns a text about the first error. Part of
+    /// [`Mm::check_inodes`].
     pub(crate) fn check_xfs_inode(&self, ino: u32) -> Result<(), String> {
         let row = self.inode(ino);
         let s = row.state.get();
@@ -140,7 +149,8 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
-    /// Checks groups, logs and items of all XFS, as part of [`Mm::check_inodes`].
+    /// Checks the tags of all allocation groups against their counts, the logs, and the log items
+    /// of all XFS. Returns a text about the first error. Part of [`Mm::check_inodes`].
     pub(crate) fn check_xfs(&self) -> Result<(), String> {
         for sb in 0..self.super_count() {
             for ag in self.groups(sb) {

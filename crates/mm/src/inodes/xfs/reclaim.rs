@@ -45,16 +45,20 @@ enum Reclaimed {
 }
 
 impl<W: World> Mm<W> {
+    /// Returns true if the policy is the patch *xfs-inode-reclaim*, with which kswapd does not
+    /// wait.
     fn non_blocking(&self) -> bool {
         self.policy.inode_reclaim == InodeReclaim::NonBlocking
     }
 
+    /// Returns true if the policy is that of 5.9: reclaim frees clean inodes and waits for nothing.
     pub(super) fn clean_only(&self) -> bool {
         self.policy.inode_reclaim == InodeReclaim::CleanOnly
     }
 
-    /// Frees up to `n` of a filesystem's inodes for the superblock shrinker. The number freed is
-    /// never reported; with the posted patches the result may be that the shrinker cannot proceed.
+    /// Frees up to `n` of an XFS's evicted inodes for the superblock shrinker. The number freed is
+    /// never reported: the result is 0, or, with the patch, that the shrinker cannot proceed,
+    /// because all groups are already being reclaimed.
     pub(crate) async fn xfs_free_cached_objects(&self, sb: u32, n: u64) -> Shrunk {
         if self.groups(sb).is_empty() {
             return Shrunk::Freed(0);
@@ -67,8 +71,9 @@ impl<W: World> Mm<W> {
         Shrunk::Freed(0)
     }
 
-    /// Has the background work done and walks for up to `n` inodes. Returns the rest of the budget,
-    /// and whether all groups are already being reclaimed.
+    /// Schedules the background reclaimer and the pusher, and walks the groups for up to `n` inodes
+    /// to free. `wait`: the walk may wait for inodes. Returns the rest of the budget (in inodes),
+    /// and whether all groups are already being reclaimed by others.
     async fn reclaim_for_shrinker(&self, sb: u32, wait: bool, n: u64) -> (i64, bool) {
         self.queue_reclaim_worker(sb);
         self.ail_push_all(sb);
@@ -81,7 +86,8 @@ impl<W: World> Mm<W> {
         (budget, busy)
     }
 
-    /// Runs 3.0's own shrinker of XFS. If budget is left, it ends the core's loop.
+    /// Runs 3.0's own shrinker of XFS for up to `n` inodes. If budget is left, it ends the loop of
+    /// the shrinker core.
     pub(crate) async fn xfs_reclaim_inodes_3_0(&self, sb: u32, n: u64) -> Shrunk {
         if self.groups(sb).is_empty() {
             return Shrunk::Freed(0);
@@ -94,9 +100,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees clean inodes of all groups, in each from its cursor on, and waits for nothing
-    /// (fs/xfs/xfs_icache.c `xfs_icwalk`, `xfs_icwalk_ag`; 5.9). Each group gets at least one
-    /// lookup, even if the budget is used up.
+    /// Frees clean inodes of all groups of a filesystem, in each from its cursor on, and waits for
+    /// nothing (fs/xfs/xfs_icache.c `xfs_icwalk`, `xfs_icwalk_ag`; 5.9). `budget`: inodes that may
+    /// still be looked up. Each group gets at least one lookup, even if the budget is used up.
     async fn reclaim_clean(&self, sb: u32, budget: &mut i64) {
         for ag in self.groups(sb) {
             let a = self.ag(ag);
@@ -110,8 +116,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees a claimed inode if it is clean and its lock and flush lock are free, or gives it up
-    /// (`xfs_reclaim_inode`, 5.9).
+    /// Frees a claimed inode if it is clean and its lock and flush lock are free, or gives up the
+    /// claim (`xfs_reclaim_inode`, 5.9). Never waits.
     fn reclaim_if_clean(&self, ino: u32) -> Reclaimed {
         let row = self.inode(ino);
         if row.any(PINNED | LOGGING | DIRTY | FLUSHING) || row.set(LOCKED) {
@@ -123,8 +129,10 @@ impl<W: World> Mm<W> {
         self.free_claimed(ino)
     }
 
-    /// Walks all groups (`xfs_reclaim_inodes_ag`). Returns true if all groups are already being
-    /// reclaimed.
+    /// Walks all groups of a filesystem and frees evicted inodes until `budget`, in inodes, is used
+    /// up (`xfs_reclaim_inodes_ag`). A first round skips groups whose lock is held if `flags` say
+    /// trylock; if the walk may wait, a second one waits for those. Returns true if all groups are
+    /// already being reclaimed by others.
     pub(super) async fn reclaim_inodes_ag(
         &self,
         sb: u32,
@@ -135,6 +143,7 @@ impl<W: World> Mm<W> {
             self.reclaim_clean(sb, budget).await;
             return false;
         }
+        // `after`: the patch *xfs-inode-reclaim* is applied.
         let after = self.non_blocking();
         let mut trylock = flags.trylock;
         loop {
@@ -179,7 +188,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees inodes of a locked group from `index` on. Returns true if the group's end was reached.
+    /// Frees evicted inodes of a group from the inode number `index` on, 32 at a time, until
+    /// `budget` is used up; the caller holds the group's lock except in a walk for clean inodes.
+    /// Leaves in `index` where to continue. Returns true if the group's end was reached.
     async fn walk_group(&self, ag: u32, index: &mut u32, flags: Flags, budget: &mut i64) -> bool {
         let a = self.ag(ag);
         loop {
@@ -217,7 +228,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Claims an inode unless a pass that must not wait finds it busy (`xfs_reclaim_inode_grab`).
+    /// Claims an evicted inode for freeing, unless it was taken back into use, another reclaimer
+    /// has claimed it, or a pass that must not wait finds it being flushed
+    /// (`xfs_reclaim_inode_grab`). Returns true if it was claimed.
     fn grab(&self, ino: u32, flags: Flags) -> bool {
         let row = self.inode(ino);
         if flags.trylock && row.any(FLUSHING | CLAIMED) {
@@ -226,7 +239,8 @@ impl<W: World> Mm<W> {
         row.has(RECLAIMABLE) && !row.set(CLAIMED)
     }
 
-    /// Frees a claimed inode, or gives it up (`xfs_reclaim_inode`).
+    /// Frees a claimed inode, or gives it up (`xfs_reclaim_inode`). If the inode is changed, and
+    /// `flags` say that the walk waits, writes it to the log and to its place first.
     async fn reclaim_inode(&self, ino: u32, flags: Flags) -> Reclaimed {
         let row = self.inode(ino);
         // A walk that does not use trylock waits for locks.
@@ -236,6 +250,7 @@ impl<W: World> Mm<W> {
         };
         loop {
             self.lock_inode(ino).await;
+            // The bit is the flush lock; `set` returns true if another task has it.
             if row.set(FLUSHING) {
                 if !waits {
                     return self.give_up(ino);
@@ -282,6 +297,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Gives up the claim of an inode that cannot be freed now, and its lock.
     fn give_up(&self, ino: u32) -> Reclaimed {
         self.unlock_inode(ino);
         self.inode(ino).clear(CLAIMED);
@@ -300,7 +316,7 @@ impl<W: World> Mm<W> {
         Reclaimed::Freed
     }
 
-    /// Takes an inode's lock, waiting for it.
+    /// Takes an inode's lock, waiting while another task has it.
     pub(super) async fn lock_inode(&self, ino: u32) {
         let (q, row) = (self.inode_queue(ino), self.inode(ino));
         let begun = self.world.now();
@@ -315,13 +331,15 @@ impl<W: World> Mm<W> {
         self.inode_waited(WaitedKind::InodeLock, ino, begun);
     }
 
+    /// Releases an inode's lock and wakes its waiters.
     pub(super) fn unlock_inode(&self, ino: u32) {
         let held = self.inode(ino).clear(LOCKED);
         assert!(held, "inode {ino} was locked");
         self.world.wake(self.inode_queue(ino));
     }
 
-    /// Waits until an inode's flush lock is free and takes it.
+    /// Waits until an inode's flush lock is free, that is until a write of its cluster ends, and
+    /// takes it. `what`: the kind of wait to report.
     async fn wait_for_flush(&self, ino: u32, what: WaitedKind) {
         let (q, row) = (self.inode_queue(ino), self.inode(ino));
         let begun = self.world.now();
@@ -336,7 +354,7 @@ impl<W: World> Mm<W> {
         self.inode_waited(what, ino, begun);
     }
 
-    /// Releases a flush lock that was not used for a write.
+    /// Releases an inode's flush lock that was not used for a write, and wakes its waiters.
     fn flush_done(&self, ino: u32) {
         let row = self.inode(ino);
         assert!(
@@ -347,7 +365,8 @@ impl<W: World> Mm<W> {
         self.world.wake(self.inode_queue(ino));
     }
 
-    /// Counts and reports a wait that has ended, if there was one.
+    /// Counts and reports a wait on `object` that began at `begun` (ns) and has ended, if it took
+    /// more than a microsecond.
     fn inode_waited(&self, what: WaitedKind, object: u32, begun: u64) {
         let delayed = self.world.now() - begun;
         if delayed < 1000 {
@@ -374,8 +393,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Runs the background reclaimer, which frees clean inodes while there are inodes to free.
-    /// Never returns.
+    /// Runs the background reclaimer of an XFS, which, a period after it was scheduled, frees clean
+    /// inodes, and schedules itself again while there are inodes to free. Never returns.
     pub async fn xfs_reclaim_worker(&self, sb: u32) {
         debug_assert!(self.is_xfs(sb), "filesystem {sb} has no inodes to reclaim");
         let log = &self.sb(sb).log;
@@ -403,7 +422,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Locks the buffer of an inode's cluster for a write; returns false if it is under I/O.
+    /// Locks the buffer of an inode's cluster for a write; returns false if the buffer is under
+    /// I/O.
     pub(super) fn try_lock_buffer(&self, ino: u32) -> bool {
         let (ag, cluster) = (self.ag_of(ino), self.cluster_of(ino));
         let free = !ag.is_busy(cluster);
@@ -413,6 +433,7 @@ impl<W: World> Mm<W> {
         free
     }
 
+    /// Returns the number of an inode's cluster within its allocation group.
     pub(super) fn cluster_of(&self, ino: u32) -> u32 {
         self.inode(ino).agino.get() / CLUSTER_INODES
     }

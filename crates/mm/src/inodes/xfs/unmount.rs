@@ -17,13 +17,14 @@ pub struct UnmountWalk {
 }
 
 impl<W: World> Mm<W> {
-    /// Waits until every change of an XFS is in its place (`xfs_log_force`,
+    /// Waits until every change of an XFS is in the log and written to its place (`xfs_log_force`,
     /// `xfs_ail_push_all_sync`).
     pub async fn xfs_quiesce(&self, sb: u32) {
         debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
         let log = &self.sb(sb).log;
         loop {
             self.log_force(sb).await;
+            // The AIL lists the inodes whose changes are in the log only.
             let ail_empty = self
                 .list_first(InodeList::Ail, self.log_head(sb, false))
                 .is_none();
@@ -35,11 +36,12 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees all inodes that can be freed. With *xfs-inode-reclaim* as posted each group's walk
-    /// begins at its cursor, not at its first inode, so inodes before it are left: a real kernel
-    /// loses that memory. Here a second walk frees it. Since 5.9 (`inode_reclaim = "clean-only"`)
-    /// the function repeats writing everything to its place and walking until no inode is left
-    /// (`xfs_reclaim_inodes`).
+    /// Frees all evicted inodes of an XFS that is unmounted, waiting for each; returns how many
+    /// there were and how many the first walk left. With *xfs-inode-reclaim* as posted each group's
+    /// walk begins at its cursor, not at its first inode, so inodes before it are left: a real
+    /// kernel loses that memory. Here a second walk frees it. Since 5.9 (`inode_reclaim =
+    /// "clean-only"`) the function repeats writing everything to its place and walking until no
+    /// inode is left (`xfs_reclaim_inodes`).
     pub async fn xfs_unmount_walk(&self, sb: u32) -> UnmountWalk {
         debug_assert!(self.is_xfs(sb), "filesystem {sb} has no groups");
         // The background reclaimer is stopped (`cancel_delayed_work_sync`).
