@@ -30,6 +30,7 @@ struct Run {
 }
 
 impl Run {
+    /// Makes a run of one page.
     fn of(pfn: Pfn) -> Self {
         Self {
             first: pfn,
@@ -39,7 +40,8 @@ impl Run {
         }
     }
 
-    /// Adds a page if it continues the run in the run's direction; returns false if it does not.
+    /// Adds a page to the run if the page continues it by one frame, up or down, in the run's
+    /// direction; returns false if it does not.
     #[inline(always)]
     fn extend(&mut self, pfn: Pfn) -> bool {
         let step = pfn.wrapping_sub(self.last);
@@ -55,7 +57,8 @@ impl Run {
         true
     }
 
-    /// Cuts the run into the largest blocks that its pages, taken in order, complete.
+    /// Cuts the run into the largest blocks that its pages, taken in order, complete, and calls
+    /// `free` with each one's first page and order.
     #[inline(always)]
     fn blocks(self, mut free: impl FnMut(Pfn, u32)) {
         let up = self.first <= self.last;
@@ -88,8 +91,8 @@ struct Freed<'a, W: World> {
 }
 
 impl<W: World> Freed<'_, W> {
-    /// Frees pages in the order in which they come, run by run; the last run is left for
-    /// [`Self::end`].
+    /// Adds pages to be freed in the order in which they come; frees each run of neighbours that
+    /// ends. The last run is left for [`Self::end`].
     #[inline(always)]
     fn free(&mut self, pages: impl Iterator<Item = Pfn>) {
         let (mut n, mut run) = (0, self.run);
@@ -104,7 +107,7 @@ impl<W: World> Freed<'_, W> {
         self.run = run;
     }
 
-    /// Frees the blocks of a run.
+    /// Frees the blocks of a run to the buddy lists of the zone.
     #[inline(never)]
     fn end(&self, run: Run) {
         run.blocks(|block, order| self.mm.free_in_zone((self.z, self.zone), block, order));
@@ -112,11 +115,13 @@ impl<W: World> Freed<'_, W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Puts every frame of a zone on the free lists; only when the machine is built.
+    /// Puts every frame of a zone on its free lists, in the largest blocks possible; only when the
+    /// machine is built.
     pub(crate) fn free_all_of_zone(&self, z: usize) {
         let zone = &self.zones[z];
         let (mut at, end) = (zone.start, zone.start + zone.size);
         while at < end {
+            // The largest order, up to 10, to which the address is aligned.
             let aligned = if at == 0 {
                 10
             } else {
@@ -138,13 +143,14 @@ impl<W: World> Mm<W> {
             .add_exact(z, ZoneStat::NrFreePages, i64::from(zone.size));
     }
 
-    /// Puts a block on a free list of its order; the caller holds the zone's lock.
+    /// Puts the free block of 2^`order` pages at `pfn` at the head of zone `z`'s free list `list`
+    /// (the number of a kind of pages); the caller holds the zone's lock.
     #[inline(always)]
     fn add_block(&self, z: usize, pfn: Pfn, order: usize, list: usize) {
         self.add_block_of((z, &self.zones[z]), pfn, order, list);
     }
 
-    /// Does [`Self::add_block`] for a caller that has the zone.
+    /// Does [`Self::add_block`] for a caller that has looked up the zone.
     #[inline(always)]
     fn add_block_of(&self, (z, zone): (usize, &Zone<W>), pfn: Pfn, order: usize, list: usize) {
         let frames = self.frames.table();
@@ -153,17 +159,19 @@ impl<W: World> Mm<W> {
         page.set_private(order as u32);
         let list = self.free_list_of(zone, order, list);
         frames.add_page(list, (pfn, page));
+        // Keeps the note by which the blocks behind are prefetched.
         Ahead(frames.page(list)).comes((pfn, page));
         zone.nr_free[order].fetch_add(1);
     }
 
-    /// Takes a block off its free list; the caller holds the zone's lock.
+    /// Takes the free block of 2^`order` pages at `pfn` off its free list; the caller holds the
+    /// zone's lock.
     #[inline(always)]
     fn del_block(&self, z: usize, pfn: Pfn, order: usize) {
         self.del_block_of(&self.zones[z], pfn, order);
     }
 
-    /// Does [`Self::del_block`] for a caller that has the zone.
+    /// Does [`Self::del_block`] for a caller that has looked up the zone.
     #[inline(always)]
     fn del_block_of(&self, zone: &Zone<W>, pfn: Pfn, order: usize) {
         let frames = self.frames.table();
@@ -175,7 +183,9 @@ impl<W: World> Mm<W> {
     }
 
     /// Takes the first block of the smallest order, from `order` on, that has one, without
-    /// splitting it. Returns the block, its order and the kind of lists that it came from.
+    /// splitting it. `list`: the kind of free lists wanted; if these are empty, other kinds may
+    /// give a block, as `mode` remembers. Returns the block's first page, its order and the kind of
+    /// lists that it came from; `None`: there is no such block.
     #[inline(always)]
     fn take_block(
         &self,
@@ -198,7 +208,8 @@ impl<W: World> Mm<W> {
         Some((pfn, found, from))
     }
 
-    /// Takes a block of an order, splitting a larger one if needed; [`NO_PFN`] if there is none.
+    /// Takes a block of 2^`order` pages from zone `z`, splitting a larger one if needed, and
+    /// returns its first page; [`NO_PFN`] if there is none. `list`: the kind of free lists wanted.
     /// The caller holds the zone's lock and has charged the counters.
     #[inline]
     fn rmqueue_smallest(&self, z: usize, order: u32, list: usize) -> Pfn {
@@ -213,14 +224,14 @@ impl<W: World> Mm<W> {
         pfn
     }
 
-    /// Frees a block, joining it with its free buddies; the caller holds the zone's lock. The
-    /// joined block goes to the list of the kind of the pages that were freed.
+    /// Frees a block of 2^`order` pages, joining it with its free buddies; the caller holds the
+    /// zone's lock. The joined block goes to the list of the kind of the pages that were freed.
     #[inline]
     fn free_one(&self, z: usize, pfn: Pfn, order: u32) {
         self.free_in_zone((z, &self.zones[z]), pfn, order);
     }
 
-    /// Does [`Self::free_one`] for a caller that has the zone.
+    /// Does [`Self::free_one`] for a caller that has looked up the zone.
     #[inline(always)]
     fn free_in_zone(&self, (z, zone): (usize, &Zone<W>), mut pfn: Pfn, mut order: u32) {
         let (list, frames) = (self.list_of_page(pfn), self.frames.table());
@@ -241,8 +252,9 @@ impl<W: World> Mm<W> {
         self.add_block_of((z, zone), pfn, order as usize, list);
     }
 
-    /// Moves up to `count` single pages from the buddy lists of a kind into `out`, which is given
-    /// the first page of every run and its length; returns how many.
+    /// Takes up to `count` single pages from the buddy lists of the kind `list`, and calls `out`
+    /// with the first page of every run and its length; returns how many were taken. The caller
+    /// counts them.
     ///
     /// Pages come from the smallest block available, lower addresses first, so a block's pages
     /// leave one after the other and at most the last block is split.
@@ -282,8 +294,9 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Counts and charges `n` pages that [`Mm::take_bulk`] took. Even `n` = 0 folds this CPU's
-    /// difference if its threshold was lowered.
+    /// Takes the `n` pages that [`Mm::take_bulk`] took off the zone's count of free pages, and
+    /// charges their CPU time. Even `n` = 0 folds this CPU's difference if its threshold was
+    /// lowered.
     pub(crate) fn count_bulk(&self, z: usize, n: u32) {
         self.stat
             .add(self.world.cpu(), z, ZoneStat::NrFreePages, -(n as i32));
@@ -291,8 +304,9 @@ impl<W: World> Mm<W> {
         self.wake_if_boosted(z);
     }
 
-    /// Takes pages as several refills of one page each do; the zone has enough free pages, and only
-    /// the last one may fold its count of them. The caller charges them.
+    /// Fills `pages` with pages of zone `z`, as several refills of one page each would; the zone
+    /// has enough free pages, and only the last refill may fold its count of them. `stat`: this
+    /// CPU's counters of the zone. The caller charges the pages.
     #[inline(always)]
     pub(crate) fn take_singly(&self, z: usize, stat: &ZoneCounters<'_, W>, pages: &mut [Pfn]) {
         debug_assert!(self.takes_singly(z));
@@ -307,7 +321,7 @@ impl<W: World> Mm<W> {
         stat.add(ZoneStat::NrFreePages, -(n as i32));
     }
 
-    /// Frees pages as [`Self::free_bulk`] of each single page does.
+    /// Frees pages of zone `z` as a call of [`Self::free_bulk`] for each single page does.
     pub(crate) fn free_singly(&self, z: usize, pages: &[Pfn]) {
         let n = self.free_in_runs(z, |runs| runs.free(pages.iter().copied()));
         let stat = self.stat.on(self.world.cpu(), z);
@@ -315,14 +329,14 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::PageBulk, n);
     }
 
-    /// Frees single pages to the buddy lists.
+    /// Frees single pages of zone `z` to the buddy lists, and counts and charges them.
     pub(crate) fn free_bulk(&self, z: usize, pages: impl Iterator<Item = Pfn>) {
         let n = self.free_in_runs(z, |runs| runs.free(pages));
         self.count_freed(z, n);
     }
 
-    /// Frees pages as [`Self::free_bulk`] does, given as the rows of a list's ring, the last page
-    /// first.
+    /// Frees pages of zone `z` as [`Self::free_bulk`] does, given as the two rows of the ring of a
+    /// per-CPU list, whose last page is freed first.
     pub(super) fn free_bulk_rows(&self, z: usize, [older, newer]: [&[W::U32]; 2]) {
         let n = self.free_in_runs(z, |runs| {
             if !newer.is_empty() {
@@ -333,6 +347,8 @@ impl<W: World> Mm<W> {
         self.count_freed(z, n);
     }
 
+    /// Adds `n` pages that were freed to the buddy lists to the zone's count of free pages, and
+    /// charges their CPU time.
     #[inline(always)]
     fn count_freed(&self, z: usize, n: u32) {
         let cpu = self.world.cpu();
@@ -340,8 +356,9 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::PageBulk, n);
     }
 
-    /// Frees pages in the order in which they come; the caller counts and charges them. Returns how
-    /// many. Any bulk free clears the zone's scan count.
+    /// Frees the pages of zone `z` that `pages` passes on, in the order in which they come, under
+    /// the zone's lock; the caller counts and charges them. Returns how many. Any bulk free clears
+    /// the zone's scan count.
     ///
     /// Neighbours that come one after the other and make up a block are freed as that block; freed
     /// singly they would join into the same block.
@@ -363,8 +380,9 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Takes up to `count` blocks of an order from the buddy lists of a kind. Returns how many; the
-    /// caller counts and charges them.
+    /// Takes up to `count` blocks of 2^`order` pages from the buddy lists of the kind `list`, and
+    /// calls `out` with the first page of each. Returns how many; the caller counts and charges
+    /// them.
     pub(crate) fn take_blocks(
         &self,
         z: usize,
@@ -385,7 +403,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Frees blocks of an order to the buddy lists.
+    /// Frees blocks of 2^`order` pages, given by their first pages, to the buddy lists of zone `z`,
+    /// and counts and charges them.
     pub(crate) fn free_blocks(&self, z: usize, order: u32, blocks: impl Iterator<Item = Pfn>) {
         let zone = &self.zones[z];
         let n = zone.lock.with(|| {
@@ -401,8 +420,9 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::PageBulk, n as u32);
     }
 
-    /// Takes a block of an order above 0 from this CPU's lists, or if CPUs have none of that order,
-    /// from the buddy lists.
+    /// Takes a block of an order above 0 of zone `z` from this CPU's lists, or if CPUs have none of
+    /// that order, from the buddy lists, and counts it. Returns its first page; `None` if there is
+    /// none.
     pub(crate) fn rmqueue_order(&self, z: usize, order: u32, list: usize) -> Option<Pfn> {
         if self.block_has_list(order) {
             return self.rmqueue_block(z, order, list);
@@ -419,9 +439,9 @@ impl<W: World> Mm<W> {
         Some(pfn)
     }
 
-    /// Takes the first page out of a free block, for compaction; the rest stays free. If the block
-    /// is at least half a pageblock, its pageblocks become movable, as the page is for movable
-    /// data.
+    /// Takes the first page, `pfn`, out of a free block, for compaction; the rest stays free. If
+    /// the block is at least half a pageblock, its pageblocks become movable, as the page is for
+    /// movable data.
     pub(crate) fn split_free_page(&self, z: usize, pfn: Pfn) {
         self.zones[z].lock.with(|| {
             let page = self.frames.page(pfn);
@@ -440,7 +460,8 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::PageBulk, 1);
     }
 
-    /// Frees a block of a higher order.
+    /// Frees a block of 2^`order` pages, of an order above 0, to this CPU's lists or the buddy
+    /// lists.
     pub fn free_pages_order(&self, pfn: Pfn, order: u32) {
         let z = self.frames.zone(pfn);
         assert!(self.frames.has(pfn, flag::USED) && !self.frames.any(pfn, flag::CHECK_AT_FREE));

@@ -28,7 +28,7 @@ pub(crate) struct FairLists {
     own: bool,
 }
 
-/// Returns the number of zones of a node that are of note: all but a DMA zone of less than a
+/// Returns the number of zones of a node that count for fairness: all but a DMA zone of less than a
 /// sixteenth of the node.
 fn of_note(zones: &[ZoneInfo], node: u32) -> usize {
     let own = || zones.iter().filter(|z| z.node == node);
@@ -39,9 +39,9 @@ fn of_note(zones: &[ZoneInfo], node: u32) -> usize {
 }
 
 impl FairLists {
-    /// Returns the flags of one of `nodes` nodes. In node order the zones are counted as each
-    /// node's zones are added to the list, so any node can make it unfair; in zone order they are
-    /// counted once for the list, which is never fair across nodes.
+    /// Returns whether the two fallback lists of `node`, one of `nodes`, are fair. In node order
+    /// the zones are counted as each node's zones are added to the list, so any node can make it
+    /// unfair; in zone order they are counted once for the list, which is never fair across nodes.
     pub fn of(zones: &[ZoneInfo], nodes: u32, node: u32, order: ZonelistOrder) -> Self {
         let own = of_note(zones, node) > 1;
         let all = match order {
@@ -62,7 +62,8 @@ pub(crate) struct Skipped {
 }
 
 impl<W: World> Mm<W> {
-    /// Returns true if the first walk is a fair one.
+    /// Returns true if the first walk of a request from `node` over the free lists passes over
+    /// zones whose fair batch is used up.
     #[inline(always)]
     pub(crate) fn starts_fair(&self, node: u32, gfp: Gfp) -> bool {
         match self.policy.fair_zones {
@@ -80,14 +81,15 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns true if pages that a zone gives count against its batch: with fair lists only; as
-    /// posted, no list is fair.
+    /// Returns true if the pages that a zone gives to a request from `node` count against its fair
+    /// batch: only if its list is fair. With the patch as posted no list is fair.
     #[inline(always)]
     pub(crate) fn batch_counted(&self, node: u32, gfp: Gfp) -> bool {
         self.policy.fair_zones != FairZones::AsPosted && self.starts_fair(node, gfp)
     }
 
-    /// Takes 2^order pages that zone `z` gave off its batch.
+    /// Takes 2^`order` pages that zone `z` gave to a request from `node` off the zone's fair batch,
+    /// if they count.
     #[inline(always)]
     pub(crate) fn charge_batch(&self, z: usize, node: u32, gfp: Gfp, order: u32) {
         if !self.batch_counted(node, gfp) {
@@ -99,13 +101,14 @@ impl<W: World> Mm<W> {
         self.note_used_up(z);
     }
 
-    /// Returns true if the next page that a zone gives marks its batch as used up.
+    /// Returns true if zone `z` is to be marked as used up with the next page that it gives, since
+    /// its batch is 0.
     #[inline(always)]
     pub(crate) fn marks_at_once(&self, z: usize) -> bool {
         self.policy.fair_zones != FairZones::Batch && self.stat.zone(z, ZoneStat::NrAllocBatch) == 0
     }
 
-    /// Clears the mark that a zone's batch is used up.
+    /// Clears the mark that a zone's fair batch is used up.
     fn unmark_used_up(&self, z: usize) {
         let before = self.zones[z].flags.fetch_and(!ZONE_FAIR_DEPLETED);
         if before & ZONE_FAIR_DEPLETED != 0 {
@@ -125,7 +128,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns true if a zone's batch is used up.
+    /// Returns true if a zone's fair batch is used up, so that a fair walk passes over the zone.
     #[inline]
     pub(crate) fn batch_used_up(&self, z: usize) -> bool {
         match self.policy.fair_zones {
@@ -137,7 +140,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the pages that a zone's batch lacks, by its value without the CPUs' differences.
+    /// Returns by how many pages a zone's fair batch is below its full size (high minus low
+    /// watermark), by its value without the CPUs' differences.
     fn batch_lacks(&self, z: usize) -> i64 {
         let zone = &self.zones[z];
         let full = zone.mark(Mark::High) as i64 - zone.mark(Mark::Low) as i64;
@@ -151,15 +155,16 @@ impl<W: World> Mm<W> {
         self.unmark_used_up(z);
     }
 
-    /// Fills a zone's batch through this CPU's counter, whose unfolded difference stays in the sum.
+    /// Fills a zone's fair batch through this CPU's counter, whose unfolded difference stays in the
+    /// sum.
     #[inline(always)]
     fn reset_batch(&self, cpu: usize, z: usize) {
         let lacks = self.batch_lacks(z) as i32;
         self.stat.add(cpu, z, ZoneStat::NrAllocBatch, lacks);
     }
 
-    /// Resets the batches of the node's zones that a request may use; under policies with the mark,
-    /// only of those that are used up.
+    /// Refills the fair batches of the zones of `node` that a request may use; under policies that
+    /// mark used-up batches, only of those.
     pub(crate) fn reset_alloc_batches(&self, node: u32, gfp: Gfp) {
         self.stat.event(VmEvent::FairReset, 1);
         let flag = self.policy.fair_zones != FairZones::Batch;
@@ -183,7 +188,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns true if each reason for another walk at the low watermark gets a walk of its own; in
+    /// Returns true if each reason for another walk over the free lists at the low watermark
+    /// (batches reset, dirty limits ignored, zonelist cache off) gets a walk of its own; in
     /// *sequential-read* 4 one walk serves all reasons.
     #[inline]
     pub(crate) fn walks_apart(&self) -> bool {
@@ -193,8 +199,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the flags of the next walk after one at the low watermark that found nothing; `None`
-    /// if the slow path is next.
+    /// Returns the `ALLOC_*` flags of the next walk after one with `flags` at the low watermark
+    /// that found no page, and does what has to be done before it (reset of the fair batches);
+    /// `None` if the slow path is next. `skipped`: zones that the walk passed over, by reason.
     pub(crate) fn next_walk(
         &self,
         node: u32,
@@ -229,7 +236,8 @@ impl<W: World> Mm<W> {
         (next != flags).then_some(next)
     }
 
-    /// Returns the flags of the first walk.
+    /// Returns the `ALLOC_*` flags of the first walk of a request from `node` over the free lists
+    /// at the low watermark: whether it heeds dirty limits and fair batches.
     #[inline]
     pub(crate) fn first_walk(&self, node: u32, gfp: Gfp) -> u32 {
         let dirty = match self.policy.dirty_limits {

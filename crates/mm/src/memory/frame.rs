@@ -10,9 +10,8 @@
 //! task's isolated list. `mapping` and `index` give the file and the page's index in it (for
 //! anonymous pages the region and the index there). `private` is the buddy order of a free block,
 //! the swap slot, or for a file page of a watched machine the millisecond in which it entered the
-//! cache. `mapcount` counts the page-table entries that map the page (low half) and those of them
-//! with the accessed bit set (high half). `track` belongs to the page tracker, and to the world if
-//! there is no tracker.
+//! cache. `mapcount` counts the page-table entries that map the page. `track` belongs to the page
+//! tracker, and to the world if there is no tracker.
 //!
 //! After the last frame come the sentinels of all lists, so that an insertion or removal never
 //! branches on an empty list.
@@ -121,7 +120,7 @@ impl<W: World> Clone for Page<'_, W> {
 impl<W: World> Copy for Page<'_, W> {}
 
 impl<'a, W: World> Page<'a, W> {
-    /// Returns the word in which [`ahead`](super::ahead) keeps its note of a free block. Every
+    /// Returns the word of a free block in which [`ahead`](super::ahead) notes another block. Every
     /// allocation sets the word to 0, and it is not read as a map count before. `mapping` and
     /// `index` are not free for this: a task that waits for a page's lock while the page is freed
     /// reads them.
@@ -177,14 +176,14 @@ impl<'a, W: World> Page<'a, W> {
         self.clear_flags(bit) & bit != 0
     }
 
-    /// Changes the flags from `old` to `new`. Returns false, and changes nothing, if they are not
-    /// `old` any more.
+    /// Changes the flags from `old` to `new` in one atomic step. Returns false, and changes
+    /// nothing, if they are not `old` any more.
     #[inline(always)]
     pub(crate) fn replace_flags(self, old: u32, new: u32) -> bool {
         self.word(FLAGS).replace(old, new)
     }
 
-    /// Sets the flags to this zone and these bits alone.
+    /// Sets the flags to `bits` alone, with the number of the page's zone.
     #[inline(always)]
     pub(crate) fn reset_flags(self, zone: usize, bits: u32) {
         self.word(FLAGS)
@@ -209,6 +208,7 @@ impl<'a, W: World> Page<'a, W> {
         self.word(INDEX).get()
     }
 
+    /// Sets the file or region that the page belongs to, and its index there.
     #[inline(always)]
     pub(crate) fn set_mapping(self, mapping: u32, index: u32) {
         self.word(MAPPING).set(mapping);
@@ -221,6 +221,8 @@ impl<'a, W: World> Page<'a, W> {
         self.word(PRIVATE).get()
     }
 
+    /// Sets the word whose meaning depends on the page: the order of a free block, a swap slot, or
+    /// a time.
     #[inline(always)]
     pub(crate) fn set_private(self, v: u32) {
         self.word(PRIVATE).set(v);
@@ -243,7 +245,8 @@ impl<'a, W: World> Page<'a, W> {
         self.word(PREV).get()
     }
 
-    /// Links this page, `pfn`, before the entry `next`, number `at`, of its list.
+    /// Links this page, whose number is `pfn`, before the entry `next`, whose number is `at`, of a
+    /// list.
     #[inline(always)]
     pub(crate) fn stand_before(self, next: Self, pfn: Pfn, at: Pfn) {
         self.word(NEXT).set(at);
@@ -279,7 +282,8 @@ pub struct Frames<W: World> {
 }
 
 impl<W: World> Frames<W> {
-    /// Makes a zeroed table. The operating system gives the memory as it is touched, so a large
+    /// Makes the zeroed table of a machine's frames, followed by the sentinels (heads) of all
+    /// lists, which are empty. The operating system gives the memory as it is touched, so a large
     /// machine costs nothing until its pages are used.
     ///
     /// # Errors
@@ -374,6 +378,7 @@ impl<W: World> Frames<W> {
         self.page(pfn).index()
     }
 
+    /// Sets the file or region that a page belongs to, and its index there.
     #[inline(always)]
     pub(crate) fn set_mapping(&self, pfn: Pfn, mapping: u32, index: u32) {
         self.page(pfn).set_mapping(mapping, index);
@@ -431,22 +436,26 @@ impl<W: World> Frames<W> {
         self.first(list) == list
     }
 
+    /// Adds an entry at the head of a list, which its sentinel names.
     #[inline(always)]
     pub(crate) fn add(&self, list: Pfn, pfn: Pfn) {
         self.table().add(list, pfn);
     }
 
+    /// Adds an entry at the tail of a list, which its sentinel names.
     #[inline(always)]
     pub(crate) fn add_tail(&self, list: Pfn, pfn: Pfn) {
         self.table().add_tail(list, pfn);
     }
 
+    /// Takes an entry off the list that it is on.
     #[inline(always)]
     pub(crate) fn del(&self, pfn: Pfn) {
         self.table().del(pfn);
     }
 
-    /// Returns the entries of a list from head to tail; for checks and tests.
+    /// Returns the entries of a list, given by its sentinel, from head to tail; for checks and
+    /// tests.
     pub fn iter(&self, list: Pfn) -> impl Iterator<Item = Pfn> + '_ {
         let mut at = self.first(list);
         std::iter::from_fn(move || {
@@ -504,13 +513,14 @@ impl<'a, W: World> Table<'a, W> {
         self.page(pfn).word(NEXT).get()
     }
 
-    /// Makes two entries neighbours.
+    /// Makes two entries neighbours on a list: `next` follows `prev`.
     #[inline(always)]
     pub fn join(self, prev: Pfn, next: Pfn) {
         self.page(prev).word(NEXT).set(next);
         self.page(next).word(PREV).set(prev);
     }
 
+    /// Links the entry `pfn` between two neighbours.
     #[inline(always)]
     fn link(self, prev: Pfn, pfn: Pfn, next: Pfn) {
         let page = self.page(pfn);
@@ -526,7 +536,7 @@ impl<'a, W: World> Table<'a, W> {
         self.link(list, pfn, self.first(list));
     }
 
-    /// Adds a page that the caller has looked up at the head of a list.
+    /// Adds the page `pfn`, which the caller has looked up, at the head of a list.
     #[inline(always)]
     pub fn add_page(self, list: Pfn, (pfn, page): (Pfn, Page<'a, W>)) {
         let head = self.page(list);
@@ -551,7 +561,7 @@ impl<'a, W: World> Table<'a, W> {
         self.join(prev, next);
     }
 
-    /// Moves the tail of a list, from `first` on, to an empty list.
+    /// Moves the tail of a list, from the entry `first` to the last one, to the empty list `to`.
     #[inline(always)]
     pub fn cut_tail(self, list: Pfn, first: Pfn, to: Pfn) {
         debug_assert!(self.first(to) == to && first != list);
@@ -570,7 +580,8 @@ pub(crate) struct ZoneRun {
 }
 
 impl ZoneRun {
-    /// Adds a page. If the zone changes, calls `count` for the pages before it.
+    /// Adds a page of a zone to the run. If the zone differs from the run's, first calls `count`
+    /// with that zone and the number of pages not counted yet, and starts a new run.
     #[inline(always)]
     pub fn page(&mut self, zone: usize, count: impl FnOnce(usize, u32)) {
         if zone != self.zone {
@@ -582,7 +593,8 @@ impl ZoneRun {
         self.pages += 1;
     }
 
-    /// Starts a run without pages in the zone of `first`, which is to be the first page, if any.
+    /// Starts a run without pages in the zone of the page `first`, which is expected to come first,
+    /// if there is one.
     #[inline(always)]
     pub fn before<W: World>(frames: Table<'_, W>, first: Option<Pfn>) -> Self {
         Self {
@@ -603,7 +615,7 @@ impl ZoneRun {
         self.pages += n;
     }
 
-    /// Ends the run: calls `count` for the pages not counted yet.
+    /// Ends the run: calls `count` with the zone and number of the pages not counted yet.
     #[inline(always)]
     pub fn end(self, count: impl FnOnce(usize, u32)) {
         if self.pages > 0 {

@@ -28,7 +28,8 @@ impl Gfp {
     pub const RECLAIMABLE: Self = Self(512);
     const ZONE_SHIFT: u32 = 16;
 
-    /// Returns the flags of a request for zones up to `zone`.
+    /// Returns the flags of a request that may use zone types up to the index `zone`, and nothing
+    /// else.
     pub const fn zone(zone: u32) -> Self {
         Self(zone << Self::ZONE_SHIFT)
     }
@@ -64,7 +65,7 @@ impl Gfp {
         self.0 & flags.0 == flags.0
     }
 
-    /// Returns the highest zone index that the request may use.
+    /// Returns the index of the highest zone type that the request may use.
     #[inline(always)]
     pub const fn high_zoneidx(self) -> usize {
         (self.0 >> Self::ZONE_SHIFT) as usize & (ZONE_TYPES - 1)

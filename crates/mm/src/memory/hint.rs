@@ -48,6 +48,7 @@ pub(crate) struct Hint<W: World> {
 }
 
 impl<W: World> Hint<W> {
+    /// Makes an unused hint.
     pub fn new() -> Self {
         let hint = Self {
             key: bytemuck::Zeroable::zeroed(),
@@ -62,8 +63,8 @@ impl<W: World> Hint<W> {
         hint
     }
 
-    /// Stores a prediction: its request, the count of moves `from` which it holds, and how far
-    /// levels may move.
+    /// Stores a prediction: the request's key, the count of moved pages at which it was made
+    /// (`from`), and the course of the walk with how many pages may move before it could change.
     fn remember(&self, key: u64, from: u64, (way, spare): (Way, u64)) {
         self.key.set(key);
         self.from.set(from);
@@ -74,7 +75,8 @@ impl<W: World> Hint<W> {
         self.end.set(way.end as u32);
     }
 
-    /// Returns how many more pages levels may move; `None` if the prediction is no longer valid.
+    /// Returns how many more pages may move between levels before the prediction could change,
+    /// given the count of moved pages now; `None` if it is no longer valid.
     #[inline(always)]
     fn holds(&self, moved: u64) -> Option<u64> {
         self.spare
@@ -82,7 +84,7 @@ impl<W: World> Hint<W> {
             .checked_sub(moved.wrapping_sub(self.from.get()))
     }
 
-    /// Returns the course of the walk that is remembered.
+    /// Returns the remembered course of a walk over the free lists.
     fn way(&self) -> Way {
         Way {
             zone: self.zone.get() as usize,
@@ -151,7 +153,8 @@ pub(super) enum Foreseen {
 }
 
 impl<W: World> Mm<W> {
-    /// Returns the part of a request that a walk at the low watermark depends on.
+    /// Returns the key of a request: its node and flags, and whether the task's dirty limits are
+    /// raised, if that matters. A walk at the low watermark depends on nothing else of the request.
     #[inline(always)]
     fn hint_key(&self, node: u32, gfp: Gfp) -> u64 {
         let key = u64::from(node) << 32 | u64::from(gfp.0);
@@ -162,7 +165,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the class of levels that a walk for a request depends on.
+    /// Returns which class of counters (free pages, or also dirty pages) a walk for a request
+    /// depends on.
     #[inline(always)]
     pub(crate) fn walk_asks(&self, gfp: Gfp) -> Asks {
         match gfp.has(Gfp::WRITE) && self.policy.dirty_limits != DirtyLimits::Global {
@@ -171,22 +175,25 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns how far the levels that such walks depend on have moved.
+    /// Returns how many pages the levels that a walk for such a request depends on have moved so
+    /// far.
     #[inline(always)]
     fn moved_for(&self, gfp: Gfp) -> u64 {
         self.stat.moved(self.walk_asks(gfp))
     }
 
+    /// Returns this CPU's hint for such requests; those for pages to be written have their own.
     #[inline(always)]
     fn hint(&self, gfp: Gfp) -> &Hint<W> {
         &self.hints[HINTS_OF_CPU * self.world.cpu() + usize::from(gfp.has(Gfp::WRITE))]
     }
 
-    /// Computes the course of the first walk at the low watermark (`walk_freelists`), and by how
-    /// many pages levels may move before the walk could go differently; does not check that the
-    /// zone where it ends has a page. If the first walk finds none, computes the course of all
-    /// walks (`walks_at_low`). `None`: the tests would have side effects, or depend on more than
-    /// levels.
+    /// Predicts the first walk at the low watermark for a request from `node` (`walk_freelists`),
+    /// without its side effects; does not check that the zone where it ends has a page. If the
+    /// first walk finds none, predicts all walks (`walks_at_low`). Returns the walk's course, and
+    /// by how many pages levels may move before the walk could go differently. `lifted`: the task's
+    /// dirty limits are a quarter higher. `None`: the tests would have side effects, or depend on
+    /// more than levels.
     fn foresee(&self, node: u32, gfp: Gfp, lifted: bool) -> Option<(Way, u64)> {
         if self.policy.free_snapshot == FreeSnapshot::WhileAwake {
             return None;
@@ -221,8 +228,10 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Computes one walk of [`Self::foresee`], and lowers `spare` to what its tests allow.
-    /// `behind_fair`: a fair walk before it found no page in any zone that had a batch left.
+    /// Predicts one walk of [`Self::foresee`], and lowers `spare`, the number of pages that levels
+    /// may move, to what its tests allow. `flags`: the walk's `ALLOC_*` flags; `lifted`: the task's
+    /// dirty limits are raised. `behind_fair`: a fair walk before it found no page in any zone that
+    /// had a batch left. `None`: the walk cannot be predicted.
     fn foresee_walk(
         &self,
         node: u32,
@@ -300,8 +309,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Does the watermark test of a single page at the low mark. Returns the result, and by how
-    /// many pages the free count may move before the result could change.
+    /// Tests whether a zone with `free` pages is above its low watermark for a single page. Returns
+    /// the result, and by how many pages the free count may move before the result could change.
     #[inline(always)]
     fn watermark_foreseen(
         &self,
@@ -319,8 +328,8 @@ impl<W: World> Mm<W> {
         (passes, free.abs_diff(edge).saturating_sub(2))
     }
 
-    /// Returns the zone where a walk for such a request ends, its cost (ns), and by how many pages
-    /// levels may move before it could go differently. `None`: the walk has to be made.
+    /// Returns the zone where a walk for a request from `node` will end, its cost (ns), and by how
+    /// many pages levels may move before it could go differently. `None`: the walk has to be made.
     #[inline(always)]
     pub(crate) fn foreseen(&self, node: u32, gfp: Gfp) -> Option<(usize, u64, u64)> {
         let (hint, spare) = self.foreseen_hint(node, gfp)?;
@@ -332,8 +341,8 @@ impl<W: World> Mm<W> {
         Some((hint.zone.get() as usize, ns, spare))
     }
 
-    /// Returns this CPU's hint for such a request, predicted anew if needed, and by how many pages
-    /// levels may move; `None` if it names no zone.
+    /// Returns this CPU's hint for a request from `node`, predicted anew if needed, and by how many
+    /// pages levels may move before it could change; `None` if it names no zone.
     #[inline(always)]
     fn foreseen_hint(&self, node: u32, gfp: Gfp) -> Option<(&Hint<W>, u64)> {
         let hint = self.hint(gfp);
@@ -353,13 +362,15 @@ impl<W: World> Mm<W> {
     }
 
     /// Returns by how many pages levels may move before this CPU's last prediction for such
-    /// requests could change; `None` if it may be wrong already.
+    /// requests could change; `None` if it may be wrong already. The request's node is not
+    /// compared.
     #[inline(always)]
     pub(crate) fn still_foreseen(&self, gfp: Gfp) -> Option<u64> {
         self.hint(gfp).holds(self.moved_for(gfp))
     }
 
-    /// Returns the course of the walks for such a request if they are predicted to find no page.
+    /// Returns the course of the walks for a request from `node` if they are predicted to find no
+    /// page; `None` otherwise.
     #[inline(always)]
     pub(crate) fn foresees_nowhere(&self, node: u32, gfp: Gfp) -> Option<Way> {
         let hint = self.hint(gfp);
@@ -369,7 +380,8 @@ impl<W: World> Mm<W> {
         known.then(|| hint.way())
     }
 
-    /// Predicts walks for such a request anew and returns true if they go as before.
+    /// Predicts the walks for a request from `node` anew and returns true if they go as in `way`,
+    /// which found no page.
     #[inline(never)]
     pub(crate) fn foresees_again(&self, node: u32, gfp: Gfp, way: Way) -> bool {
         debug_assert!(way.is_nowhere() && way.end != End::Other);
@@ -378,8 +390,8 @@ impl<W: World> Mm<W> {
         hint.way() == way
     }
 
-    /// Predicts a walk and stores the result in the hint. Returns by how many pages levels may
-    /// move; 0 if nothing could be predicted.
+    /// Predicts the walk for a request with this key and stores the result in `hint`. Returns by
+    /// how many pages levels may move before it could change; 0 if nothing could be predicted.
     #[inline(never)]
     fn foresee_anew(&self, hint: &Hint<W>, node: u32, gfp: Gfp, key: u64) -> u64 {
         // A level that another CPU moves meanwhile is moved before the move is counted, so it
@@ -392,7 +404,8 @@ impl<W: World> Mm<W> {
     }
 
     /// Takes a single page from the zone where the walk is predicted to end, if this CPU's list of
-    /// the zone has a page; if no walk finds one, does the walks' side effects.
+    /// that zone has a page; if the walks are predicted to find none, does their side effects.
+    /// Charges the walks as if made.
     #[inline(always)]
     pub(super) fn take_foreseen(&self, node: u32, gfp: Gfp) -> Foreseen {
         let hint = self.hint(gfp);
@@ -428,7 +441,8 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::DirtyLimit, hint.limits.get());
     }
 
-    /// Checks that what is remembered, and is still valid, is what a walk would meet.
+    /// Checks that what each CPU's hint remembers, if it is still valid, is how a walk would go
+    /// now. Returns a text about the first that is wrong.
     pub(crate) fn check_hints(&self) -> Result<(), String> {
         for (nth, hint) in self.hints.iter().enumerate() {
             let cpu = nth / HINTS_OF_CPU;

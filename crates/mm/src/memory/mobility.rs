@@ -69,7 +69,8 @@ const FALLBACKS: [[usize; 2]; MIGRATE_TYPES] = [
 ];
 
 impl MigrateType {
-    /// Returns the type of a request's pages. Only movable requests may use the Movable zone.
+    /// Returns the kind (migrate type) of the pages that a request takes. Only movable requests may
+    /// use the Movable zone.
     #[inline(always)]
     pub const fn of(gfp: Gfp) -> Self {
         if gfp.high_zoneidx() == crate::ZoneType::Movable as usize {
@@ -82,7 +83,7 @@ impl MigrateType {
     }
 }
 
-/// Returns the number of kinds of lists that a policy keeps apart.
+/// Returns the number of kinds of free lists that a policy keeps apart; 1 if it does not.
 pub(crate) fn lists(mobility: Mobility) -> usize {
     match mobility {
         Mobility::None => 1,
@@ -90,7 +91,8 @@ pub(crate) fn lists(mobility: Mobility) -> usize {
     }
 }
 
-/// Makes the words of the pageblocks of so many frames; none if lists are not kept by mobility.
+/// Makes the words that hold the kind of each pageblock of 2^`order` pages, all movable; none if
+/// free lists are not kept by mobility.
 pub(crate) fn pageblocks<W: World>(
     mobility: Mobility,
     frames: u32,
@@ -118,15 +120,15 @@ pub(crate) enum Falling {
     Steals,
 }
 
-/// Returns true if a request takes the rest of a pageblock along with a block of this order.
-/// Movable requests leave the pageblocks of small blocks alone, as their pages do no lasting harm
-/// there.
+/// Returns true if a request of the kind `start`, which takes a block of 2^`order` pages of another
+/// kind, takes the rest of its pageblock (of 2^`pageblock` pages) along. Movable requests leave the
+/// pageblocks of small blocks alone, as their pages do no lasting harm there.
 fn can_steal_fallback(order: usize, start: usize, pageblock: u32) -> bool {
     order >= pageblock as usize / 2 || start != MigrateType::Movable as usize
 }
 
 impl<W: World> Mm<W> {
-    /// Returns true if free lists are kept by mobility.
+    /// Returns true if free lists are kept by mobility of the pages.
     #[inline(always)]
     pub(crate) fn grouped(&self) -> bool {
         !self.pageblocks.is_empty()
@@ -138,7 +140,8 @@ impl<W: World> Mm<W> {
         1 << self.config.pageblock_order
     }
 
-    /// Returns the number of the lists from which a request takes pages.
+    /// Returns the number of the kind of free lists from which a request takes pages; 0 if there is
+    /// one kind.
     #[inline(always)]
     pub(crate) fn list_of_request(&self, gfp: Gfp) -> usize {
         if self.grouped() {
@@ -148,7 +151,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the number of the lists to which a page goes when it is freed: its pageblock's.
+    /// Returns the number of the kind of free lists to which a page goes when it is freed: that of
+    /// its pageblock; 0 if there is one kind.
     #[inline(always)]
     pub(crate) fn list_of_page(&self, pfn: Pfn) -> usize {
         let block = self
@@ -157,21 +161,22 @@ impl<W: World> Mm<W> {
         block.map_or(0, |b| b.get() as usize)
     }
 
-    /// Returns the sentinel of a zone's free blocks of one order and kind.
+    /// Returns the sentinel of zone `z`'s list of free blocks of one order and kind (`list`).
     #[inline(always)]
     pub(crate) fn free_list(&self, z: usize, order: usize, list: usize) -> Pfn {
         self.free_list_of(&self.zones[z], order, list)
     }
 
-    /// Does [`Self::free_list`] for a caller that has the zone.
+    /// Does [`Self::free_list`] for a caller that has looked up the zone.
     #[inline(always)]
     pub(super) fn free_list_of(&self, zone: &Zone<W>, order: usize, list: usize) -> Pfn {
         zone.free_area + (list * ORDERS + order) as u32
     }
 
-    /// Returns the smallest order, from `order` on, of which a kind has a free block, and the kind
-    /// whose lists have it, after a fallback if the kind has none; `None` if no block can be had.
-    /// The caller holds the zone's lock.
+    /// Returns the smallest order, from `order` on, of which zone `z` has a free block of the kind
+    /// `list`, and the kind whose lists have it, after blocks or pageblocks of another kind were
+    /// taken over if this kind has none; `None` if no block can be had. `mode` remembers for the
+    /// next page of a bulk whether other kinds must be asked. The caller holds the zone's lock.
     #[inline(never)]
     pub(crate) fn smallest_of_type(
         &self,
@@ -208,9 +213,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Claims for `start` the pageblock of the largest free block of another kind that may be
-    /// claimed, with all free blocks in it (`__rmqueue_claim`, 6.15). Returns true if there was
-    /// one. Each attempt boosts the watermarks, unless the pageblock was free as a whole.
+    /// Claims for the kind `start` the pageblock of the largest free block of another kind, of
+    /// `order` at least, that may be claimed, with all free blocks in it (`__rmqueue_claim`, 6.15).
+    /// Returns true if there was one. Each attempt boosts the watermarks, unless the pageblock was
+    /// free as a whole.
     fn claim_pageblock(&self, z: usize, order: usize, start: usize) -> bool {
         for o in (order..ORDERS).rev() {
             let Some(list) = self.find_suitable_fallback(z, o, start) else {
@@ -232,15 +238,16 @@ impl<W: World> Mm<W> {
         false
     }
 
-    /// Returns the first fallback of a kind that has free blocks of an order.
+    /// Returns the first kind to which the kind `start` may fall back and that has free blocks of
+    /// an order; `None` if there is none.
     fn find_suitable_fallback(&self, z: usize, order: usize, start: usize) -> Option<usize> {
         let has = |list: &usize| !self.frames.list_empty(self.free_list(z, order, *list));
         FALLBACKS[start].into_iter().find(has)
     }
 
-    /// Moves a free block of another kind, of at least an order, to the lists of `start`. Returns
-    /// true if there was one. Tries the largest blocks first, since their pageblocks have most to
-    /// give.
+    /// Moves a free block of another kind, of `order` at least, to the lists of the kind `start`.
+    /// Returns true if there was one. Tries the largest blocks first, since their pageblocks have
+    /// most to give.
     fn rmqueue_fallback(&self, z: usize, order: usize, start: usize) -> bool {
         let find = |o: usize| Some((o, self.find_suitable_fallback(z, o, start)?));
         let Some((largest, list)) = (order..ORDERS).rev().find_map(find) else {
@@ -258,7 +265,8 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Gives `start` a free block and as much of its pageblock as allowed.
+    /// Moves the free block of 2^`order` pages at `pfn` to the lists of the kind `start`, with as
+    /// much of its pageblock as allowed.
     fn steal_suitable_fallback(&self, z: usize, pfn: Pfn, order: usize, start: usize) {
         if order >= self.config.pageblock_order as usize {
             for at in (pfn..pfn + (1 << order)).step_by(self.pageblock_pages() as usize) {
@@ -275,8 +283,8 @@ impl<W: World> Mm<W> {
         self.move_block(z, pfn, order, start);
     }
 
-    /// Makes the pageblocks of a free block movable, as it will be used for movable pages, unless
-    /// the block is less than half of a pageblock.
+    /// Makes the pageblocks of a free block of 2^`order` pages movable, as it will be used for
+    /// movable pages, unless the block is less than half of a pageblock.
     pub(crate) fn make_movable(&self, pfn: Pfn, order: u32) {
         if !self.grouped() || order + 1 < self.config.pageblock_order {
             return;
@@ -286,19 +294,21 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Sets the kind of a page's pageblock.
     fn set_pageblock(&self, pfn: Pfn, list: usize) {
         self.pageblocks[(pfn >> self.config.pageblock_order) as usize].set(list as u32);
     }
 
+    /// Moves a free block of 2^`order` pages to the list of another kind; pageblocks keep theirs.
     fn move_block(&self, z: usize, pfn: Pfn, order: usize, list: usize) {
         self.frames.del(pfn);
         self.frames.add(self.free_list(z, order, list), pfn);
     }
 
-    /// Moves the free blocks of a pageblock to the lists of `start`, and changes the pageblock to
-    /// that kind if at least half of it is free or in use by the kind. Returns false if nothing was
-    /// moved: the zone's end cuts the pageblock, or `whole` is set and the pageblock does not
-    /// change its kind.
+    /// Moves the free blocks of the pageblock of `pfn` to the lists of the kind `start`, and
+    /// changes the pageblock to that kind if at least half of it is free or in use by the kind.
+    /// Returns false if nothing was moved: the zone's end cuts the pageblock, or `whole` is set and
+    /// the pageblock does not change its kind.
     fn steal_pageblock(&self, z: usize, pfn: Pfn, start: usize, whole: bool) -> bool {
         let zone = &self.zones[z];
         let first = pfn & !(self.pageblock_pages() - 1);
@@ -319,6 +329,8 @@ impl<W: World> Mm<W> {
                 at += 1;
             }
         }
+        // `alike`: pages in use that are taken to be of the kind `start`; pages on LRU lists are
+        // movable.
         let alike = if start == MigrateType::Movable as usize {
             movable
         } else if was == MigrateType::Movable as usize {
@@ -362,7 +374,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Checks that pageblocks are of a known kind, and that a zone's watermarks contain its boost.
+    /// Checks that a zone's pageblocks are of a known kind, and that its min watermark contains its
+    /// boost.
     pub(crate) fn check_mobility(&self, z: usize) -> Result<(), String> {
         let zone = &self.zones[z];
         let known = |pfn: &Pfn| self.list_of_page(*pfn) < self.lists;

@@ -27,6 +27,7 @@ pub(crate) struct Costs<W: World> {
 }
 
 impl<W: World> Costs<W> {
+    /// Makes the record of a node without costs.
     pub fn new() -> Self {
         Self {
             lock: W::Lock::default(),
@@ -78,6 +79,8 @@ pub struct Node<W: World> {
 }
 
 impl<W: World> Node<W> {
+    /// Makes node `n` of `nodes`, with its zones and its fallback lists in the given order of
+    /// zones.
     pub(crate) fn new(zones: &[ZoneInfo], nodes: u32, n: u32, order: ZonelistOrder) -> Self {
         let own: Vec<u16> = (0..zones.len())
             .filter(|&z| zones[z].node == n)
@@ -107,11 +110,13 @@ impl<W: World> Node<W> {
             costs: Costs::new(),
             lock: W::Lock::default(),
         };
+        // The highest zone type, which stands for no request (the lowest one requested counts).
         node.kswapd_classzone.set(3);
         node
     }
 
-    /// Adds to the request to kswapd, which is for the lowest of the classzones.
+    /// Adds a request of 2^`order` pages up to zone type `classzone` to what kswapd is to do; the
+    /// largest order and the lowest classzone count.
     pub(crate) fn ask_kswapd(&self, order: u32, classzone: u32) {
         self.lock.with(|| {
             self.kswapd_order.set(self.kswapd_order.get().max(order));
@@ -120,8 +125,8 @@ impl<W: World> Node<W> {
         });
     }
 
-    /// Adds to the request to kswapd as [`Self::ask_kswapd`] does, but for the highest of the
-    /// classzones (4.8).
+    /// Adds a request to kswapd as [`Self::ask_kswapd`] does, but the highest classzone counts
+    /// (4.8).
     pub(crate) fn ask_kswapd_up_to(&self, order: u32, classzone: u32) {
         self.lock.with(|| {
             self.kswapd_order.set(self.kswapd_order.get().max(order));
@@ -134,7 +139,8 @@ impl<W: World> Node<W> {
         });
     }
 
-    /// Returns the request to kswapd: the order, and the classzone if there is a request.
+    /// Returns the request to kswapd: the order, and the index of the classzone, `None` if nothing
+    /// was requested by [`Self::ask_kswapd_up_to`].
     pub(crate) fn request(&self) -> (u32, Option<usize>) {
         self.lock.with(|| {
             let classzone = self.kswapd_classzone.get() as usize;
@@ -143,7 +149,8 @@ impl<W: World> Node<W> {
         })
     }
 
-    /// Takes the request to kswapd: order and classzone.
+    /// Takes the request to kswapd, so that the next one starts anew. Returns the order and the
+    /// index of the classzone.
     pub(crate) fn take_request(&self) -> (u32, usize) {
         self.lock.with(|| {
             let asked = (

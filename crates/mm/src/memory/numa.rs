@@ -51,6 +51,7 @@ impl NumaStat {
 pub(crate) struct NumaStats<W: World>(Box<[[W::U64; NumaStat::ALL.len()]]>);
 
 impl<W: World> NumaStats<W> {
+    /// Makes the counters, all 0; none on a machine of one node.
     pub fn new(zones: usize, nodes: u32) -> Self {
         let counted = if nodes > 1 { zones } else { 0 };
         Self(bytemuck::zeroed_slice_box(counted))
@@ -58,7 +59,8 @@ impl<W: World> NumaStats<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Counts `n` requests that zone `z` served from a node's lists.
+    /// Counts `n` requests from `node` that zone `z` served, by whether that was the preferred node
+    /// and the CPU's own.
     #[inline(always)]
     pub(crate) fn count_numa(&self, node: u32, gfp: Gfp, z: usize, n: u64) {
         if self.nodes.len() > 1 {
@@ -71,6 +73,7 @@ impl<W: World> Mm<W> {
     #[inline(never)]
     fn zone_statistics(&self, node: u32, gfp: Gfp, z: usize, n: u64) {
         let preferred = self.preferred_zone(node, gfp);
+        // The nodes of the zone that served the requests and of the zone that they preferred.
         let [node, first] = [z, preferred].map(|z| self.zones[z].node);
         let served = &self.numa.0[z];
         if node == first {
@@ -93,8 +96,8 @@ impl<W: World> Mm<W> {
         self.numa.0.get(z).map(|zone| zone[what as usize].get())
     }
 
-    /// Checks that each allocation counts once in each of the two ways, and that each miss is
-    /// foreign to another zone.
+    /// Checks that each allocation counts once in each of the two ways (preferred node, CPU's
+    /// node), and that each miss is foreign to another zone. Returns a text about the difference.
     pub(crate) fn check_numa(&self) -> Result<(), String> {
         let total = |what| self.numa_global(what).unwrap_or(0);
         let [hit, miss, foreign, local, other] = NumaStat::ALL.map(total);

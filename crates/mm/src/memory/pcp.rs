@@ -23,7 +23,7 @@ pub(crate) struct Pcp<W: World> {
 }
 
 impl<W: World> Pcp<W> {
-    /// Makes a list of blocks of an order, for up to `pages` pages.
+    /// Makes an empty list of blocks of 2^`order` pages, with room for up to `pages` pages.
     pub fn new(pages: u32, order: u32) -> Self {
         Self {
             order,
@@ -34,11 +34,13 @@ impl<W: World> Pcp<W> {
         }
     }
 
+    /// Returns the word of the ring at position `i`, which wraps.
     #[inline(always)]
     fn slot(&self, i: u32) -> &W::U32 {
         &self.ring[i as usize & (self.ring.len() - 1)]
     }
 
+    /// Adds a page (or block) at the front, from which pages are taken first.
     #[inline(always)]
     pub(super) fn push_front(&self, pfn: Pfn) {
         let at = self.front.get().wrapping_sub(1);
@@ -47,7 +49,7 @@ impl<W: World> Pcp<W> {
         self.count.fetch_add(1);
     }
 
-    /// Adds pages at the back.
+    /// Adds pages at the back of the list, from which pages go back to the buddy lists first.
     #[inline(always)]
     pub(super) fn push_back(&self, mut pages: impl ExactSizeIterator<Item = Pfn>) {
         let ring = &*self.ring;
@@ -66,6 +68,7 @@ impl<W: World> Pcp<W> {
         }
     }
 
+    /// Takes the page (or block) at the front; `None` if the list is empty.
     #[inline(always)]
     pub(crate) fn pop_front(&self) -> Option<Pfn> {
         let n = self.count.get();
@@ -88,7 +91,7 @@ impl<W: World> Pcp<W> {
         &row[..n.min(row.len())]
     }
 
-    /// Removes the first `n` pages; the list must have as many.
+    /// Removes the first `n` pages, which the caller has used; the list must have as many.
     #[inline(always)]
     pub(crate) fn drop_front(&self, n: u32) {
         debug_assert!(n <= self.count.get());
@@ -96,7 +99,7 @@ impl<W: World> Pcp<W> {
         self.count.fetch_sub(n);
     }
 
-    /// Takes up to `n` pages from the back, the last one first.
+    /// Takes up to `n` pages from the back and returns them, the last one first.
     #[inline(always)]
     fn take_back(&self, n: u32) -> impl Iterator<Item = Pfn> {
         let [older, newer] = self.take_back_rows(n);
@@ -107,8 +110,9 @@ impl<W: World> Pcp<W> {
             .map(Word32::get)
     }
 
-    /// Takes up to `n` pages from the back as they lie in the ring: the older part and the newer
-    /// part, each in the order in which the pages were queued.
+    /// Takes up to `n` pages from the back and returns the words of the ring that hold them: the
+    /// older part and the newer part, each in the order in which the pages were queued. The newer
+    /// part is empty unless the ring's end divides them.
     #[inline(always)]
     fn take_back_rows(&self, n: u32) -> [&[W::U32]; 2] {
         let ring = &*self.ring;
@@ -121,7 +125,8 @@ impl<W: World> Pcp<W> {
         [&ring[first..first + row], &ring[..n as usize - row]]
     }
 
-    /// Takes up to `n` pages from the back and passes them to `to`, under the list's lock.
+    /// Takes up to `n` pages from the back and passes them to `to`, which frees them, under the
+    /// list's lock.
     #[inline(always)]
     pub(crate) fn return_some(&self, n: u32, to: impl FnOnce(&mut dyn Iterator<Item = Pfn>)) {
         self.lock.with(|| to(&mut self.take_back(n)));
@@ -153,18 +158,20 @@ impl<W: World> Pcp<W> {
         self.ring.len() as u32
     }
 
+    /// Returns the pages (or first pages of blocks) on the list, from the front.
     pub fn iter(&self) -> impl Iterator<Item = Pfn> + '_ {
         (0..self.count.get()).map(|i| self.slot(self.front.get().wrapping_add(i)).get())
     }
 }
 
 impl<W: World> Mm<W> {
+    /// Returns a list of a zone on one CPU; `list`: its index, by order and then by kind.
     #[inline(always)]
     pub(crate) fn pcp(&self, z: usize, cpu: usize, list: usize) -> &Pcp<W> {
         &self.pcp[(z * self.config.cpus + cpu) * self.pcp_lists + list]
     }
 
-    /// Returns one CPU's lists of a zone, by order and then by kind.
+    /// Returns one CPU's lists of a zone, by order and then by kind of pages.
     #[inline(always)]
     pub(crate) fn own_pcps(&self, z: usize, cpu: usize) -> &[Pcp<W>] {
         &self.pcp[(z * self.config.cpus + cpu) * self.pcp_lists..][..self.pcp_lists]
@@ -177,32 +184,35 @@ impl<W: World> Mm<W> {
         &self.pcp[z * n..(z + 1) * n]
     }
 
-    /// Takes a page from this CPU's list, refilling it from the buddy lists when empty.
+    /// Takes a page of zone `z` from this CPU's list of the kind `list`, refilling it from the
+    /// buddy lists if empty; `None`: the zone has no page.
     #[inline(always)]
     pub(crate) fn rmqueue_pcp(&self, z: usize, list: usize) -> Option<Pfn> {
         self.take_from_pcp(z, list, self.pcp(z, self.world.cpu(), list))
     }
 
-    /// Does [`Self::rmqueue_pcp`] for a caller that has the list.
+    /// Does [`Self::rmqueue_pcp`] for a caller that has looked up the list.
     #[inline(always)]
     pub(super) fn take_from_pcp(&self, z: usize, list: usize, pcp: &Pcp<W>) -> Option<Pfn> {
         pcp.lock
             .with(|| pcp.pop_front().or_else(|| self.refill_pcp(z, list, pcp)))
     }
 
-    /// Takes a page from a list of this CPU's; `None` if it is empty.
+    /// Takes a page from a list of this CPU, without refilling it; `None` if it is empty.
     #[inline(always)]
     pub(super) fn pop_pcp(&self, pcp: &Pcp<W>) -> Option<Pfn> {
         pcp.lock.with(|| pcp.pop_front())
     }
 
-    /// Refills an empty list and takes a page from it; the caller holds the list's lock.
+    /// Refills an empty per-CPU list and takes a page from it; `None`: the zone has no page. The
+    /// caller holds the list's lock.
     fn refill_pcp(&self, z: usize, list: usize, pcp: &Pcp<W>) -> Option<Pfn> {
         self.refill_empty(z, list, pcp);
         pcp.pop_front()
     }
 
-    /// Refills an empty list; the caller has exclusive access to it.
+    /// Refills an empty per-CPU list with a batch of pages of zone `z`; the caller has exclusive
+    /// access to the list.
     #[inline(never)]
     fn refill_empty(&self, z: usize, list: usize, pcp: &Pcp<W>) {
         pcp.front.set(0);
@@ -213,9 +223,9 @@ impl<W: World> Mm<W> {
         self.refilled(z);
     }
 
-    /// Refills an empty list for a walk that was predicted and not made; returns true if it did. If
-    /// the zone has no page, leaves the zone and what the list learns from refills unchanged: the
-    /// real walk, which finds this out after its tests, counts it.
+    /// Refills an empty per-CPU list for a walk over the free lists that was predicted and not
+    /// made. Returns false if the zone has no page, and leaves the zone and what the list learns
+    /// from refills unchanged: the real walk, which finds this out after its tests, counts it.
     #[inline(never)]
     pub(crate) fn refill_foreseen(&self, z: usize, list: usize, pcp: &Pcp<W>) -> bool {
         if self.stat.exact(z, ZoneStat::NrFreePages) <= 0 {
@@ -226,13 +236,15 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Returns true if a zone is so small that its lists are filled, and return pages, one by one.
+    /// Returns true if a zone is so small that its per-CPU lists are filled, and return pages, one
+    /// by one.
     #[inline(always)]
     pub(crate) fn takes_singly(&self, z: usize) -> bool {
         self.zones[z].pcp_batch == 1 && !self.grouped() && !self.lists_by_watermark()
     }
 
-    /// Frees a single page to this CPU's list; at `high`, a batch goes back to the buddy lists.
+    /// Frees a single page to this CPU's list, to its back if `cold`; if the list then is at its
+    /// `high` mark, a batch goes back to the buddy lists.
     #[inline]
     pub fn free_page(&self, pfn: Pfn, cold: bool) {
         let z = self.free_page_prepare(pfn);
@@ -256,7 +268,7 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Frees cold pages of one zone, one after the other.
+    /// Frees cold pages, all of zone `z`, to the back of this CPU's list, one after the other.
     pub(crate) fn free_cold_pages(&self, z: usize, pages: &[Pfn]) {
         self.stat.event(VmEvent::PgFree, pages.len() as u64);
         self.world.charge(Cost::PageFree, pages.len() as u32);
@@ -299,13 +311,16 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Checks a page that is to be freed and clears its bits. Returns its zone.
+    /// Checks that a page is in use and may be freed, clears its bits and returns its zone.
     #[inline(always)]
     fn free_page_prepare(&self, pfn: Pfn) -> usize {
         Self::free_prepare(self.frames.page(pfn), pfn)
     }
 
-    /// Checks that a page is in use and may be freed, clears its bits and returns its zone.
+    /// Does [`Self::free_page_prepare`] for a caller that has looked up the page.
+    ///
+    /// # Panics
+    /// If the page is not in use, or has a flag that forbids freeing it.
     #[inline(always)]
     fn free_prepare(page: Page<'_, W>, pfn: Pfn) -> usize {
         let f = page.flags();
@@ -316,8 +331,8 @@ impl<W: World> Mm<W> {
         zone_of(f)
     }
 
-    /// Returns a batch to the buddy lists if the list is at `high`; the caller holds the list's
-    /// lock.
+    /// Returns a batch of pages to the buddy lists if a per-CPU list is at the zone's `high` mark;
+    /// the caller holds the list's lock.
     #[inline(always)]
     fn free_over_high(&self, z: usize, pcp: &Pcp<W>) {
         let zone = &self.zones[z];
@@ -327,8 +342,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees a page to this CPU's list of its pageblock's kind. If the CPU's lists together are at
-    /// `high`, the longest returns a batch.
+    /// Frees a page to this CPU's list of its pageblock's kind, to its back if `cold`. If the CPU's
+    /// lists together are at the zone's `high` mark, the longest returns a batch to the buddy
+    /// lists.
     #[inline(never)]
     fn free_to_own_kind(&self, z: usize, pfn: Pfn, cold: bool) {
         let (zone, cpu) = (&self.zones[z], self.world.cpu());
@@ -346,8 +362,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees a page if the low watermark decides how many pages the lists hold; kernels of that
-    /// kind do not distinguish cold pages.
+    /// Frees a page to this CPU's list where the low watermark decides how many pages the lists
+    /// hold, and returns pages beyond that to the buddy lists; such kernels do not distinguish cold
+    /// pages.
     #[inline(never)]
     fn free_to_tuned(&self, z: usize, pfn: Pfn) {
         let list = self.list_of_page(pfn);
@@ -377,8 +394,8 @@ impl<W: World> Mm<W> {
     }
 }
 
-/// Panics; a function of its own so that callers need not keep a page's flags in memory for the
-/// message.
+/// Panics because a page was freed while in use; a function of its own so that callers need not
+/// keep the page's flags in memory for the message.
 #[cold]
 #[inline(never)]
 fn freed_in_use(pfn: Pfn, f: u32) -> ! {

@@ -13,28 +13,30 @@ use crate::world::{Cost, World};
 use crate::{Mm, Pfn};
 
 impl<W: World> Mm<W> {
-    /// Returns true if blocks of an order have per-CPU lists.
+    /// Returns true if blocks of an order above 0 are kept on per-CPU lists of their own (5.13).
     #[inline(always)]
     pub(crate) fn block_has_list(&self, order: u32) -> bool {
         self.lists_by_watermark() && (1..=PAGE_ALLOC_COSTLY_ORDER).contains(&order)
     }
 
-    /// Returns the index of the list of an order and kind among a CPU's lists.
+    /// Returns the index among a CPU's lists of that of an order and a kind of pages (`list`).
     fn list_index(&self, order: u32, list: usize) -> usize {
         order as usize * self.lists + list
     }
 
-    /// Returns every page on all CPUs' lists of a zone.
+    /// Returns every page of the blocks on all CPUs' lists of a zone.
     pub(crate) fn pcp_frames(&self, z: usize) -> impl Iterator<Item = Pfn> + '_ {
         let lists = self.pcps(z).iter();
         lists.flat_map(|pcp| pcp.iter().flat_map(|pfn| pfn..pfn + (1 << pcp.order())))
     }
 
-    /// Takes a block from this CPU's list of an order that has one, refilling it from the buddy
-    /// lists if empty.
+    /// Takes a block of 2^`order` pages, of an order that has per-CPU lists, from this CPU's list
+    /// of the kind `list`, refilling it from the buddy lists if empty. Returns its first page;
+    /// `None`: the zone has no such block.
     pub(crate) fn rmqueue_block(&self, z: usize, order: u32, list: usize) -> Option<Pfn> {
         let cpu = self.world.cpu();
         let pcp = self.pcp(z, cpu, self.list_index(order, list));
+        // `n`: blocks with which the list was refilled.
         let (block, n) = pcp.with_lock(|| match pcp.pop_front() {
             Some(block) => (Some(block), 0),
             None => {
@@ -57,7 +59,7 @@ impl<W: World> Mm<W> {
         block
     }
 
-    /// Frees a block to this CPU's list of an order that has one.
+    /// Frees a block of 2^`order` pages, of an order that has per-CPU lists, to this CPU's list.
     pub(crate) fn free_block(&self, z: usize, pfn: Pfn, order: u32) {
         debug_assert!(!self.frames.has(pfn, flag::BUDDY));
         let index = self.list_index(order, self.list_of_page(pfn));
@@ -66,8 +68,9 @@ impl<W: World> Mm<W> {
         self.return_over_high(z, order, index);
     }
 
-    /// After a page or block was added to a list of this CPU, returns what its lists are not to
-    /// hold to the buddy lists, from that list first.
+    /// Returns pages to the buddy lists, after a page or block of 2^`order` pages was added to this
+    /// CPU's list number `index`, if its lists then hold more than they should; from that list
+    /// first.
     pub(crate) fn return_over_high(&self, z: usize, order: u32, index: usize) {
         let n = self.pages_to_return(z, order);
         if n > 0 {
@@ -76,8 +79,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns `n` pages of a CPU's lists of a zone to the buddy lists: all of list `first`, then
-    /// of the next (`free_pcppages_bulk`). Blocks are returned whole.
+    /// Returns `n` pages of a CPU's lists of a zone to the buddy lists: all of list number `first`,
+    /// then of the next (`free_pcppages_bulk`). Blocks are returned whole.
     pub(crate) fn return_pages(&self, z: usize, cpu: usize, n: u32, first: usize) {
         let mut left = n;
         let (before, from) = self.own_pcps(z, cpu).split_at(first);

@@ -16,7 +16,8 @@ const BATCH_SCALE_MAX: u32 = 5;
 /// (`MIN_PERCPU_PAGELIST_HIGH_FRACTION`).
 const HIGH_FRACTION: u32 = 8;
 
-/// Returns the number of orders that have lists: single pages, and blocks since 5.13.
+/// Returns the number of orders that have per-CPU lists: single pages only, or also blocks since
+/// 5.13.
 pub(crate) fn orders(policy: &Policy) -> usize {
     match policy.per_cpu_lists {
         PerCpuLists::Batches => 1,
@@ -24,7 +25,7 @@ pub(crate) fn orders(policy: &Policy) -> usize {
     }
 }
 
-/// Makes the lists of all zones and CPUs: `lists` for each order.
+/// Makes the per-CPU lists of all zones and CPUs, with `lists` kinds of lists for each order.
 pub(crate) fn lists<W: World>(
     config: &Config,
     policy: &Policy,
@@ -44,7 +45,8 @@ pub(crate) fn lists<W: World>(
     all.into()
 }
 
-/// Makes the tuning states, by zone and CPU; none if lists hold six batches.
+/// Makes the states by which per-CPU lists tune themselves, by zone and CPU; none if lists hold six
+/// batches.
 pub(crate) fn tunings<W: World>(config: &Config, policy: &Policy) -> Box<[Tuning<W>]> {
     let n = match policy.per_cpu_lists {
         PerCpuLists::Batches => 0,
@@ -53,8 +55,8 @@ pub(crate) fn tunings<W: World>(config: &Config, policy: &Policy) -> Box<[Tuning
     (0..n).map(|_| Tuning::new()).collect()
 }
 
-/// Returns the pages that each of a CPU's lists can hold: half of its share of the zone. A low
-/// watermark of more than half of a zone therefore counts as that half.
+/// Returns the number of pages that each of a CPU's lists can hold: half of its `share` of the
+/// zone, in pages. A low watermark of more than half of a zone therefore counts as that half.
 pub(crate) fn room(share: u32, batch: u32) -> u32 {
     (share / 2).max(8 * batch)
 }
@@ -78,6 +80,7 @@ pub(crate) struct Tuning<W: World> {
 }
 
 impl<W: World> Tuning<W> {
+    /// Makes the state of lists that hold nothing.
     pub(crate) fn new() -> Self {
         let zero = bytemuck::Zeroable::zeroed;
         Self {
@@ -93,12 +96,14 @@ impl<W: World> Tuning<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Returns true if a CPU's lists may hold more than six batches.
+    /// Returns true if the low watermark decides how many pages a CPU's lists hold, so that they
+    /// may hold more than six batches.
     #[inline(always)]
     pub(crate) fn lists_by_watermark(&self) -> bool {
         !self.pcp_tuning.is_empty()
     }
 
+    /// Returns the state by which one CPU's lists of a zone tune themselves.
     #[inline(always)]
     pub(crate) fn tuning(&self, z: usize, cpu: usize) -> &Tuning<W> {
         &self.pcp_tuning[z * self.config.cpus + cpu]
@@ -118,7 +123,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Sets the bounds of a zone's lists after its watermarks were set (`zone_pcp_update`).
+    /// Sets the bounds within which a zone's per-CPU lists grow, from its low watermark, after its
+    /// watermarks were set (`zone_pcp_update`). Does nothing where lists hold six batches.
     pub(crate) fn follow_low_mark(&self, z: usize) {
         if !self.lists_by_watermark() {
             return;
@@ -143,21 +149,25 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Halves the count of pages freed in a row for each page allocated since the last call.
+    /// Halves the count of pages freed in a row (`freed`) for each page allocated since the last
+    /// call. `count`: pages on the CPU's lists now.
     fn note_allocated(&self, t: &Tuning<W>, count: u32) {
         let allocated = t.count.get().saturating_sub(count).min(31);
         t.freed.set(t.freed.get() >> allocated);
         t.count.set(count);
     }
 
-    /// Notes the length of the lists after a change other than by their CPU's calls.
+    /// Records the number of pages on a CPU's lists of a zone after a change that is neither an
+    /// allocation nor a free by this CPU, so that it is not taken for one.
     pub(crate) fn forget_count(&self, z: usize, cpu: usize) {
         if self.lists_by_watermark() {
             self.tuning(z, cpu).count.set(self.pcp_count(z, cpu));
         }
     }
 
-    /// Returns how many pages to take from the buddy lists for an empty list (`nr_pcp_alloc`).
+    /// Returns how many pages to take from the buddy lists of zone `z` for an empty list of this
+    /// CPU (`nr_pcp_alloc`): a batch, or in 6.7 one that doubles with each refill in a row. Lets
+    /// the lists grow if the zone is above its high watermark.
     pub(crate) fn nr_pcp_alloc(&self, z: usize) -> u32 {
         let (zone, cpu) = (&self.zones[z], self.world.cpu());
         if self.policy.per_cpu_lists != PerCpuLists::Tuned {
@@ -191,7 +201,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns how many blocks to take from the buddy lists for an empty list.
+    /// Returns how many blocks of 2^`order` pages to take from the buddy lists of zone `z` for an
+    /// empty list of this CPU.
     pub(crate) fn nr_blocks_alloc(&self, z: usize, order: u32) -> u32 {
         let (zone, cpu) = (&self.zones[z], self.world.cpu());
         let batch = zone.pcp_batch;
@@ -210,8 +221,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Notes that a block was taken from a list; it counts as one allocation, however many pages it
-    /// has.
+    /// Notes that a block of 2^`order` pages was taken from a CPU's list; it counts as one
+    /// allocation, however many pages it has.
     pub(crate) fn note_block_taken(&self, z: usize, cpu: usize, order: u32) {
         let t = self.tuning(z, cpu);
         self.note_allocated(t, self.pcp_count(z, cpu) + (1 << order));
@@ -219,8 +230,8 @@ impl<W: World> Mm<W> {
         self.forget_count(z, cpu);
     }
 
-    /// Notes that pages were taken for a list, and whether that leaves the zone below its high
-    /// watermark, as the next allocation's test will find.
+    /// Notes that pages of zone `z` were taken for a list of this CPU, and marks the zone if that
+    /// leaves it at or below its high watermark, as the next allocation's test will find.
     pub(crate) fn refilled(&self, z: usize) {
         if self.lists_by_watermark() {
             self.note_below_high(z);
@@ -228,7 +239,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Marks a zone that has no more free pages than its high watermark.
+    /// Marks a zone (`ZONE_BELOW_HIGH`) that has no more free pages than its high watermark.
     fn note_below_high(&self, z: usize) {
         let zone = &self.zones[z];
         if zone.flags.get() & ZONE_BELOW_HIGH == 0
@@ -238,9 +249,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Notes that a page or block was added to this CPU's lists (`free_unref_page_commit`). Returns
-    /// how many pages are to go back. Blocks freed after many pages, or one after the other, should
-    /// be joined: then all pages go back, or 32 batches.
+    /// Notes that a page or a block of 2^`order` pages was freed to this CPU's lists of zone `z`
+    /// (`free_unref_page_commit`). Returns how many pages are to go back to the buddy lists; 0 if
+    /// the lists hold fewer than they may. Blocks freed after many pages, or one after the other,
+    /// should be joined: then all pages go back, or 32 batches.
     pub(crate) fn pages_to_return(&self, z: usize, order: u32) -> u32 {
         let (zone, cpu) = (&self.zones[z], self.world.cpu());
         let (t, batch) = (self.tuning(z, cpu), zone.pcp_batch);
@@ -250,6 +262,7 @@ impl<W: World> Mm<W> {
         let after_block = t.freed_block.get() != 0;
         t.freed_block.set(u32::from(order > 0));
         match self.policy.per_cpu_lists {
+            // The form of 6.7: `freed` counts pages freed in a row.
             PerCpuLists::Tuned => {
                 t.alloc_factor.set(t.alloc_factor.get() >> 1);
                 let join = order > 0 && after_block && t.freed.get() >= batch;
@@ -272,6 +285,7 @@ impl<W: World> Mm<W> {
                 if order > 0 && t.freed.get() > 0 {
                     return count;
                 }
+                // The form of 5.14: `freed` is how often the returned batch is doubled.
                 let mut high = t.high.get();
                 if zone.flags.get() & ZONE_RECLAIM_ACTIVE != 0 {
                     high = high.min(4 * batch);
@@ -289,7 +303,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the pages that lists of 6.7 may hold at a free (`nr_pcp_high`).
+    /// Returns the number of pages that a CPU's lists of 6.7 may hold at a free, and changes it for
+    /// later: smaller while kswapd works or the zone is below its high watermark, larger after many
+    /// frees in a row (`nr_pcp_high`). `count`: pages on the lists now.
     fn tuned_high(&self, z: usize, t: &Tuning<W>, count: u32) -> u32 {
         let zone = &self.zones[z];
         let (least, most, batch) = (t.least.get(), t.most.get(), zone.pcp_batch);
@@ -315,7 +331,8 @@ impl<W: World> Mm<W> {
         high
     }
 
-    /// Notes that pages went back from this CPU's lists.
+    /// Notes that pages of this CPU's lists went back to the buddy lists, and takes the mark off a
+    /// zone that is above its high watermark again.
     pub(crate) fn returned(&self, z: usize) {
         let zone = &self.zones[z];
         self.forget_count(z, self.world.cpu());
@@ -326,7 +343,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Notes that kswapd begins or ends to reclaim the zones that a request may use.
+    /// Notes that kswapd begins (`active`) or ends to reclaim the zones of node `nid` that a
+    /// request up to `classzone` may use, during which CPUs' lists of these zones stay short.
     pub(crate) fn set_reclaim_active(&self, nid: u32, classzone: usize, active: bool) {
         if !self.lists_by_watermark() {
             return;
@@ -342,8 +360,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Shrinks a CPU's lists, once a second, by the pages that they have not needed
-    /// (`decay_pcp_high`).
+    /// Shrinks what a CPU's lists may hold, once a second, by an eighth or by the pages that they
+    /// have not needed, and returns pages beyond it to the buddy lists (`decay_pcp_high`).
     pub(crate) fn decay_pcp_high(&self, cpu: usize) {
         if self.policy.per_cpu_lists != PerCpuLists::Tuned {
             return;
@@ -371,7 +389,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the longest of one CPU's lists of a zone.
+    /// Returns the longest of one CPU's lists of a zone, by number of blocks.
     #[inline(always)]
     pub(crate) fn longest_pcp(&self, z: usize, cpu: usize) -> &Pcp<W> {
         let own = self.own_pcps(z, cpu).iter();

@@ -34,6 +34,7 @@ pub(crate) struct Cache<W: World> {
 }
 
 impl<W: World> Cache<W> {
+    /// Makes an empty cache; `partial`: the sentinel of its list of slabs that have room.
     pub fn new(partial: Pfn) -> Self {
         Self {
             per_page: bytemuck::Zeroable::zeroed(),
@@ -55,17 +56,20 @@ impl<W: World> Cache<W> {
         self.per_page.set(n);
     }
 
+    /// Returns the bits of a slab all of whose objects are in use.
     fn full(&self) -> u32 {
         u32::MAX >> (32 - self.per_page.get())
     }
 }
 
 impl<W: World> Mm<W> {
+    /// Returns a slab cache by its number.
     fn cache(&self, cache: u32) -> &Cache<W> {
         &self.caches[cache as usize]
     }
 
-    /// Allocates an object; `None` if there is no page for it.
+    /// Allocates an object of a slab cache: from a slab that has room, or from a new page, for
+    /// which the task may wait as `gfp` allows. `None` if there is no page for it.
     pub(crate) async fn slab_alloc(&self, cache: u32, gfp: Gfp) -> Option<Object> {
         if let Some(object) = self.slab_take(cache, None) {
             return Some(object);
@@ -79,7 +83,8 @@ impl<W: World> Mm<W> {
         self.slab_take(cache, Some(page))
     }
 
-    /// Takes an object from the page `fresh`, which joins the cache, or from a slab that has room.
+    /// Takes an object from the page `fresh`, which joins the cache, or from a slab that has room;
+    /// `None` if there is neither.
     fn slab_take(&self, cache: u32, fresh: Option<Pfn>) -> Option<Object> {
         let c = self.cache(cache);
         self.world.charge(Cost::SlabMake, 1);
@@ -92,6 +97,7 @@ impl<W: World> Mm<W> {
             if page == c.partial {
                 return None;
             }
+            // A slab's frame has a bit in its `index` for each object in use.
             let used = self.frames.index(page);
             let slot = (!used).trailing_zeros();
             assert!(slot < c.per_page.get(), "a slab with room has a slot");
@@ -126,8 +132,8 @@ impl<W: World> Mm<W> {
         kept.map(|c| c.objects.get()).sum::<u64>() as u32
     }
 
-    /// Frees an object, and its page if it was the last one there. The page counts as reclaimed by
-    /// the calling task.
+    /// Frees an object of a slab cache, and its page if the object was the last one there. The page
+    /// counts as reclaimed by the calling task.
     pub(crate) fn slab_free(&self, cache: u32, object: Object) {
         let c = self.cache(cache);
         let empty = c.lock.with(|| {
@@ -158,13 +164,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the objects in use and the pages of a cache.
+    /// Returns the number of objects in use and the number of pages of a slab cache.
     pub(crate) fn slab_usage(&self, cache: u32) -> (u64, u64) {
         let c = self.cache(cache);
         (c.objects.get(), c.slabs.get())
     }
 
-    /// Adds a slab page, as its frame records it, to the pages and objects of its cache in `tally`.
+    /// Adds the slab page `page`, as its frame records it, to the numbers of pages and objects of
+    /// its cache in `tally`.
     ///
     /// # Errors
     /// If the frame's record is inconsistent.
@@ -181,7 +188,8 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
-    /// Compares the recounted slabs with the caches' counts.
+    /// Compares the recounted pages and objects of each cache (`tally`) with the cache's counts,
+    /// and checks its list of slabs with room. Returns a text about the first difference.
     pub(crate) fn check_slabs(&self, tally: &[(u64, u64)]) -> Result<(), String> {
         for (i, c) in self.caches.iter().enumerate() {
             let known = (c.slabs.get(), c.objects.get());

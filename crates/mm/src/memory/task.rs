@@ -44,6 +44,7 @@ pub struct Task<W: World> {
 }
 
 impl<W: World> Task<W> {
+    /// Makes the record of a task that was not set up yet.
     pub(crate) fn new() -> Self {
         Self {
             flags: bytemuck::Zeroable::zeroed(),
@@ -55,7 +56,7 @@ impl<W: World> Task<W> {
         }
     }
 
-    /// The task's flags.
+    /// Returns the task's flags (`PF_…`).
     #[inline(always)]
     pub fn flags(&self) -> u32 {
         self.flags.get()
@@ -84,7 +85,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns a request for user pages with the calling task's binding added.
+    /// Returns the flags of a request for user pages, restricted to the calling task's node if the
+    /// task is bound to it.
     pub fn bound(&self, gfp: Gfp) -> Gfp {
         if self.current().flags() & PF_MEMBIND != 0 {
             gfp.or(Gfp::THISNODE)
@@ -93,7 +95,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Sets up the record of a new task, which has not dirtied anything: its flags and its node.
+    /// Sets up the record of the new task `task`, which has not dirtied anything: its flags
+    /// (`PF_…`) and its node.
     pub fn init_task(&self, task: TaskId, flags: u32, node: u32) {
         assert!((node as usize) < self.nodes.len());
         self.tasks[task as usize].flags.set(flags);
