@@ -25,7 +25,8 @@ pub fn flusher(nodes: u32, bdi: u32) -> WaitQueue {
 pub fn emergency(nodes: u32, bdis: u32, node: u32) -> WaitQueue {
     WaitQueue(66 + nodes + bdis + node)
 }
-/// Returns the number of the first queue about inodes.
+/// Returns the number of the first queue about inodes, behind those of classes, pages, nodes'
+/// kswapds, flushers and reserves. `nodes`: the engine's number of nodes.
 fn inodes(config: &crate::Config, nodes: u32) -> u32 {
     66 + 2 * nodes + config.max_bdis
 }
@@ -35,8 +36,9 @@ pub fn inode(config: &crate::Config, nodes: u32, ino: u32) -> WaitQueue {
 }
 /// The number of queues of an XFS ([`xfs`]).
 const OF_XFS: u32 = 5;
-/// Returns a queue of an XFS: tasks that wait for its log (`nth` 0), its pusher (1), its background
-/// reclaimer (2), the worker that writes its log (3), or committers that wait for that worker (4).
+/// Returns a queue of the XFS `sb`: tasks that wait for its log (`nth` 0), its pusher (1), its
+/// background reclaimer (2), the worker that writes its log (3), or committers that wait for that
+/// worker (4). `nodes`: the engine's number of nodes.
 pub fn xfs(config: &crate::Config, nodes: u32, sb: u32, nth: u32) -> WaitQueue {
     debug_assert!(nth < OF_XFS, "queue {nth} of filesystem {sb}");
     WaitQueue(inodes(config, nodes) + 64 + OF_XFS * sb + nth)

@@ -23,25 +23,28 @@ pub fn min_free_kbytes(lowmem_kbytes: u64, max: u64) -> u64 {
     (lowmem_kbytes * 16).isqrt().clamp(128, max)
 }
 
-/// Returns the value in kB that khugepaged raises `min_free_kbytes` to if transparent huge pages
-/// are on.
+/// Returns the value in kB that khugepaged raises `min_free_kbytes`, now `current` kB, to if
+/// transparent huge pages are on: so much for each zone with memory that kinds of pages can stay
+/// apart, but at most a twentieth of lowmem.
 pub fn khugepaged_min_free_kbytes(populated_zones: u64, lowmem_pages: u64, current: u64) -> u64 {
     let recommended = 512 * populated_zones * 2 + 512 * populated_zones * 9;
     current.max(recommended.min(lowmem_pages / 20) * 4)
 }
 
-/// Returns a zone's share, by size and in pages, of so many kB of free memory.
+/// Returns a zone's share, by its `size` in pages, of `kbytes` kB of free memory, in pages.
 fn share(kbytes: u64, size: u64, lowmem_pages: u64) -> u64 {
     (kbytes / 4) * size / lowmem_pages.max(1)
 }
 
-/// Returns a zone's three watermarks in pages, 2.6.37 to 4.5.
+/// Returns the min, low and high watermarks of a zone of `size` pages, in pages, 2.6.37 to 4.5: its
+/// share of `min_free_kbytes` (kB), and a quarter and a half more.
 pub fn watermarks(min_free_kbytes: u64, size: u64, lowmem_pages: u64) -> [u64; 3] {
     let t = share(min_free_kbytes, size, lowmem_pages);
     [t, t + t / 4, t + t / 2]
 }
 
-/// Returns a zone's three watermarks in pages, 4.6 and later, by `watermark_scale_factor`.
+/// Returns the min, low and high watermarks of a zone of `size` pages, in pages, 4.6 and later:
+/// steps are at least `scale_factor` (`watermark_scale_factor`) ten-thousandths of the zone.
 pub fn watermarks_scaled(
     min_free_kbytes: u64,
     size: u64,
@@ -81,8 +84,9 @@ impl MarkFormula {
         }
     }
 
-    /// Returns the watermarks of all zones in pages, in the zones' order. HighMem has a small
-    /// minimum of its own in every kernel, and no share of `min_free_kbytes`.
+    /// Returns the min, low and high watermarks of all zones in pages, in the zones' order, for a
+    /// machine with `min_free_kbytes` kB. HighMem has a small minimum of its own in every kernel,
+    /// and no share of `min_free_kbytes`.
     pub fn marks(self, min_free_kbytes: u64, zones: &[ZoneInfo]) -> Vec<[u64; 3]> {
         let has_own_min = |z: &ZoneInfo| match z.kind {
             ZoneType::HighMem => true,
@@ -138,16 +142,17 @@ impl crate::Sysctl {
         self
     }
 
-    /// Returns the sum of the min watermarks in kB that these settings give on a machine with so
-    /// much memory in zones up to Normal.
+    /// Returns the sum of the min watermarks in kB that these settings give on a machine with
+    /// `lowmem_kbytes` kB in zones up to Normal.
     pub fn min_kbytes(&self, lowmem_kbytes: u64) -> u64 {
         self.wmark_min_kbytes
             .or(self.min_free_kbytes)
             .unwrap_or_else(|| min_free_kbytes(lowmem_kbytes, 65_536))
     }
 
-    /// Returns the sums of the min, low and high watermarks in kB, before zones round their parts
-    /// to whole pages, as `wmark_min_kbytes`, `wmark_low_kbytes` and `wmark_high_kbytes` read.
+    /// Returns the sums of the min, low and high watermarks in kB, on a machine with
+    /// `lowmem_kbytes` kB in zones up to Normal, before zones round their parts to whole pages, as
+    /// `wmark_min_kbytes`, `wmark_low_kbytes` and `wmark_high_kbytes` read.
     pub fn wmark_kbytes(&self, lowmem_kbytes: u64) -> [u64; 3] {
         let min = self.min_kbytes(lowmem_kbytes);
         let factor = u64::from(self.watermark_scale_factor.unwrap_or(0));
@@ -164,7 +169,8 @@ impl crate::Sysctl {
 pub const LOWMEM_RESERVE_RATIO: [u64; 3] = [256, 256, 32];
 
 /// Returns the extra free pages that zone `z` keeps from a request whose classzone is `j`, both
-/// indexes into one node's zone types; `sizes` by type, `ratios` by lower zone (0: no reserve).
+/// indexes into one node's zone types: the pages of the zones above, up to `j`, divided by a ratio.
+/// `sizes` by type, `ratios` by lower zone (0: no reserve).
 pub fn lowmem_reserve(sizes: &[u64; 4], ratios: &[u64; 3], z: usize, j: usize) -> u64 {
     if j <= z {
         return 0;
@@ -173,15 +179,17 @@ pub fn lowmem_reserve(sizes: &[u64; 4], ratios: &[u64; 3], z: usize, j: usize) -
     above.checked_div(ratios[z]).unwrap_or(0)
 }
 
-/// Returns the total of zone `z`'s reserves in pages: its largest lowmem reserve and its high
-/// watermark, at most the zone. The sum over all zones is the kernel's `totalreserve_pages`.
+/// Returns the total of zone `z`'s reserves in pages: its largest lowmem reserve and its watermark
+/// `high`, at most the zone. `sizes` by zone type, `ratios` by lower zone. The sum over all zones
+/// is the kernel's `totalreserve_pages`.
 pub fn total_reserve(sizes: &[u64; 4], ratios: &[u64; 3], z: usize, high: u64) -> u64 {
     let largest = (0..4).map(|j| lowmem_reserve(sizes, ratios, z, j)).max();
     (largest.unwrap_or(0) + high).min(sizes[z])
 }
 
-/// Returns the batch of a per-CPU list in pages (docs/reference/memory-model.md#free-lists);
-/// `cap_pages` is 128 up to 4.x and 256 in 6.1.
+/// Returns the batch of the per-CPU lists of a zone of `size` pages, in pages
+/// (docs/reference/memory-model.md#free-lists): a 4096th of the zone, one and a half times, rounded
+/// to one less than a power of two. `cap_pages` is 128 up to 4.x and 256 in 6.1.
 pub fn pcp_batch(size: u64, cap_pages: u64) -> u32 {
     let b = ((size / 1024).min(cap_pages) / 4).max(1);
     let b = b + b / 2;
@@ -189,19 +197,22 @@ pub fn pcp_batch(size: u64, cap_pages: u64) -> u32 {
     u32::max(b, 1)
 }
 
-/// Returns the threshold of a zone counter's per-CPU difference while kswapd sleeps.
+/// Returns the threshold, in pages, of a zone counter's per-CPU difference while kswapd sleeps: the
+/// difference is folded into the zone's counter when it exceeds this. `size`: pages of the zone.
 pub fn normal_threshold(cpus: u64, size: u64) -> u32 {
     let mem = size >> (27 - 12);
     (2 * fls(cpus) * (1 + fls(mem))).min(125)
 }
 
-/// Returns the threshold of a zone counter's per-CPU difference while kswapd is awake.
+/// Returns the threshold, in pages, of a zone counter's per-CPU difference while kswapd is awake:
+/// so small that all CPUs' differences together fit between the zone's watermarks `min` and `low`.
 pub fn pressure_threshold(cpus: u64, low: u64, min: u64) -> u32 {
     ((low - min) / cpus).clamp(1, 125) as u32
 }
 
-/// Returns the number of free pages below which a check must not trust the cheap counter; 0: it
-/// always may.
+/// Returns the number of free pages below which a watermark check must not trust the cheap counter,
+/// because the CPUs' differences could hide that the zone is below min; 0: a check always may trust
+/// the counter. `marks`: min, low and high watermark in pages.
 pub fn percpu_drift_mark(cpus: u64, normal_threshold: u32, marks: [u64; 3]) -> u64 {
     let drift = cpus * u64::from(normal_threshold);
     if drift > marks[1] - marks[0] {
@@ -227,7 +238,8 @@ pub const ALLOC_DIRTY_LIMIT: u32 = 8;
 pub const ALLOC_FAIR: u32 = 16;
 
 impl<W: World> Mm<W> {
-    /// Computes every zone's watermarks, reserves, thresholds and dirty reserve; at boot.
+    /// Computes, at boot, every zone's watermarks from `min_free_kbytes` (kB), and what depends on
+    /// them: reserves, counter thresholds, fair batches and dirty reserves.
     pub fn setup_per_zone_wmarks(&self, min_free_kbytes: u64) {
         debug_assert!(
             u32::try_from(min_free_kbytes).is_ok(),
@@ -250,8 +262,9 @@ impl<W: World> Mm<W> {
         self.start_batches();
     }
 
-    /// Recomputes watermarks and what depends on them after a sysctl was written. As in Linux,
-    /// boosts end and fair batches are reset, while counter thresholds stay as kswapd has set them.
+    /// Recomputes watermarks from `min_free_kbytes` (kB), and what depends on them, after a sysctl
+    /// was written. As in Linux, boosts end and fair batches are reset, while counter thresholds
+    /// stay as kswapd has set them.
     pub(crate) fn write_wmarks(&self, min_free_kbytes: u64) {
         let all = self.marks_asked_for(min_free_kbytes);
         self.setup_auto(&all, &self.marks_by_sysctls(min_free_kbytes));
@@ -270,13 +283,13 @@ impl<W: World> Mm<W> {
         self.start_batches();
     }
 
-    /// Returns the watermarks of all zones in pages as the sysctls give them.
+    /// Returns the min, low and high watermarks of all zones in pages as the sysctls give them.
     fn marks_by_sysctls(&self, min_free_kbytes: u64) -> Vec<[u64; 3]> {
         MarkFormula::of(&self.sysctls()).marks(min_free_kbytes, &self.config.zones)
     }
 
-    /// Returns the watermarks of all zones in pages as the sysctls and, overriding them, a profile
-    /// give them.
+    /// Returns the min, low and high watermarks of all zones in pages as the sysctls and,
+    /// overriding them unless the policy goes by sysctls alone, a measured profile give them.
     fn marks_asked_for(&self, min_free_kbytes: u64) -> Vec<[u64; 3]> {
         let mut all = self.marks_by_sysctls(min_free_kbytes);
         if let Some(profile) = &self.policy.profile
@@ -287,7 +300,8 @@ impl<W: World> Mm<W> {
         all
     }
 
-    /// Computes every zone's lowmem reserves by classzone.
+    /// Computes, for every zone and classzone, the lowmem reserve: pages that the zone keeps from
+    /// requests that could use higher zones.
     fn setup_per_zone_lowmem_reserve(&self) {
         let ratios = self.sysctl.lowmem_reserve_ratio().map(u64::from);
         for node in 0..self.nodes.len() as u32 {
@@ -306,13 +320,14 @@ impl<W: World> Mm<W> {
         self.stat.note_change();
     }
 
+    /// Fills the fair batches of all zones, if the policy has them.
     fn start_batches(&self) {
         if self.policy.fair_zones != crate::policy::FairZones::Off {
             (0..self.zones.len()).for_each(|z| self.start_batch(z));
         }
     }
 
-    /// Stores a zone's watermarks, in pages and ascending, with its present boost added.
+    /// Stores a zone's min, low and high watermark, in pages, with its present boost added.
     fn set_marks(&self, z: usize, marks: [u64; 3]) {
         debug_assert!(marks.is_sorted(), "{marks:?}");
         let words = &self.zones[z].watermark;
@@ -328,14 +343,14 @@ impl<W: World> Mm<W> {
         self.stat.note_change();
     }
 
-    /// Sets the watermarks of a running zone, in pages, in ascending order.
+    /// Sets the min, low and high watermark of a running zone, in pages, and what depends on them.
     pub(crate) fn change_marks(&self, z: usize, marks: [u64; 3]) {
         self.set_marks(z, marks);
         self.follow_marks(z);
     }
 
-    /// Recomputes what depends on a zone's watermarks: list sizes, thresholds and the dirty
-    /// reserve.
+    /// Recomputes what depends on a zone's watermarks: sizes of per-CPU lists, counter thresholds
+    /// and the dirty reserve.
     fn follow_marks(&self, z: usize) {
         self.follow_low_mark(z);
         let cpus = self.config.cpus as u64;
@@ -355,14 +370,17 @@ impl<W: World> Mm<W> {
         self.stat.note_change();
     }
 
+    /// Sets the counter thresholds of all zones to those that hold while kswapd sleeps.
     fn stat_thresholds_normal(&self) {
         for (i, z) in self.zones.iter().enumerate() {
             self.stat.set_threshold(i, z.normal_threshold.get());
         }
     }
 
-    /// Tests a given free count against a watermark (docs/reference/memory-model.md#watermark-test,
-    /// 3.0 form).
+    /// Returns true if a request of 2^`order` pages would leave a zone that has `free` free pages
+    /// above the watermark `mark` (pages) and the reserve that it keeps from `classzone`, with
+    /// enough of the free pages in blocks of that order. `flags`: `ALLOC_HIGH` and `ALLOC_HARDER`
+    /// lower the mark (docs/reference/memory-model.md#watermark-test, 3.0 form).
     #[inline]
     pub(crate) fn watermark_ok_on(
         &self,
@@ -389,6 +407,8 @@ impl<W: World> Mm<W> {
         if free <= min + zone.reserve(classzone) as i64 {
             return false;
         }
+        // Blocks of lower orders are of no use to the request; half of the mark must be in higher
+        // ones.
         for o in 0..order as usize {
             debug_assert!(o < buddy::ORDERS);
             free -= i64::from(zone.nr_free[o].get()) << o;
@@ -400,7 +420,8 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Does the allocator's watermark test; from 2.6.38 on by cheap counters.
+    /// Does the allocator's watermark test ([`Self::watermark_ok_on`]) of zone `z`; from 2.6.38 on
+    /// by the cheap count of free pages, which leaves out the CPUs' differences.
     #[inline]
     pub(crate) fn watermark_ok(
         &self,
@@ -418,8 +439,8 @@ impl<W: World> Mm<W> {
         self.watermark_ok_on(zone, free, order, mark, classzone, flags)
     }
 
-    /// Returns true if the cheap count of a zone is so far above a mark that a single page's test
-    /// passes with any flags.
+    /// Returns true if the cheap count of a zone's free pages is so far above a watermark that a
+    /// single page's test passes with any flags.
     #[inline(always)]
     pub(crate) fn plainly_above(&self, z: usize, mark: Mark, classzone: usize) -> bool {
         let zone = &self.zones[z];
@@ -427,8 +448,8 @@ impl<W: World> Mm<W> {
         free > zone.mark(mark) + zone.reserve(classzone) + 2
     }
 
-    /// Does kswapd's watermark test, which takes the snapshot if the cheap count is below the drift
-    /// mark.
+    /// Does kswapd's watermark test ([`Self::watermark_ok_on`]) of zone `z`, which takes the exact
+    /// count of free pages if the cheap one is below the drift mark.
     pub(crate) fn watermark_ok_safe(
         &self,
         z: usize,
@@ -446,7 +467,8 @@ impl<W: World> Mm<W> {
         self.watermark_ok_on(zone, free, order, mark, classzone, 0)
     }
 
-    /// Does the watermark test by the exact count.
+    /// Does the watermark test ([`Self::watermark_ok_on`]) of zone `z` by the exact count of free
+    /// pages, with the CPUs' differences.
     pub(crate) fn watermark_ok_exact(
         &self,
         z: usize,
@@ -458,8 +480,8 @@ impl<W: World> Mm<W> {
         self.watermark_ok_on(&self.zones[z], free, order, mark, classzone, 0)
     }
 
-    /// Returns the free count as `zone_nr_free_pages` of 2.6.37 does: exact below the drift mark
-    /// while kswapd is awake.
+    /// Returns the count of free pages that a test uses in 2.6.37 (`zone_nr_free_pages`): the exact
+    /// one if the cheap count `free` is below the drift mark while kswapd is awake, else `free`.
     fn snapshot_while_awake(&self, z: usize, free: u64) -> u64 {
         let zone = &self.zones[z];
         if free < zone.percpu_drift_mark() && !self.kswapd_sleeps(zone.node) {
@@ -470,7 +492,7 @@ impl<W: World> Mm<W> {
     }
 }
 
-/// Returns the sum of the sizes of zones at or below Normal, in kB.
+/// Returns the sum of the sizes of zones at or below Normal, in kB (lowmem).
 pub fn lowmem_kbytes(zones: &[ZoneInfo]) -> u64 {
     zones
         .iter()

@@ -62,7 +62,7 @@ impl Lru {
         matches!(self, Self::ActiveAnon | Self::ActiveFile)
     }
 
-    /// Returns the counter of a list's size.
+    /// Returns the zone counter that holds the list's size.
     #[inline(always)]
     pub(crate) fn size_item(self) -> ZoneStat {
         match self {
@@ -292,7 +292,8 @@ impl<W: World> Zone<W> {
         u64::from(self.watermark[mark as usize].get())
     }
 
-    /// Returns the lowmem reserve for a classzone, in pages.
+    /// Returns the pages that the zone keeps from requests whose highest zone type is `classzone`,
+    /// beside its watermarks.
     #[inline(always)]
     pub fn reserve(&self, classzone: usize) -> u64 {
         u64::from(self.lowmem_reserve[classzone].get())
@@ -323,7 +324,9 @@ pub enum ZonelistOrder {
     Zone,
 }
 
-/// Returns the order that 2.6.37 to 3.17 choose by default.
+/// Returns the order of fallback lists that 2.6.37 to 3.17 choose by default: by node if a node has
+/// no Normal zone, or if low zones are absent or large compared with all memory or their node; else
+/// by zone.
 pub fn default_order(zones: &[ZoneInfo], nodes: u32) -> ZonelistOrder {
     let sum = |f: &dyn Fn(&ZoneInfo) -> bool| -> u64 {
         zones.iter().filter(|z| f(z)).map(|z| z.size).sum()
@@ -347,8 +350,9 @@ pub fn default_order(zones: &[ZoneInfo], nodes: u32) -> ZonelistOrder {
     ZonelistOrder::Zone
 }
 
-/// Returns a node's fallback list: zone numbers in the order in which they are tried. Nodes rank by
-/// distance, the local one first, then the following ones in a ring (equal distances).
+/// Returns the fallback list of the node `local`: zone numbers in the order in which an allocation
+/// tries them. Nodes rank by distance, the local one first, then the following ones in a ring
+/// (equal distances).
 pub fn zonelist(zones: &[ZoneInfo], nodes: u32, local: u32, order: ZonelistOrder) -> Vec<u16> {
     let ring: Vec<u32> = (0..nodes).map(|i| (local + i) % nodes).collect();
     let mut list = Vec::with_capacity(zones.len());

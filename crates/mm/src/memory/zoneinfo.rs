@@ -31,7 +31,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Appends the text of one zone.
+    /// Appends the text of zone `z`, as /proc/zoneinfo has it, to `out`.
     fn put_zone(&self, z: usize, out: &mut String) -> std::fmt::Result {
         let (zone, home) = (&self.zones[z], self.lru_home(z));
         writeln!(out, "Node {}, zone {:>8}", zone.node, zone.kind.name())?;

@@ -36,8 +36,8 @@ pub(crate) struct LookUp {
 }
 
 impl LookUp {
-    /// Stops using the bits for good. Returns true if they were in use, so one more walk may find a
-    /// page that they hid.
+    /// Stops the use of the bits of full zones for the rest of the allocator's call. Returns true
+    /// if they were in use, so one more walk may find a page that they hid.
     #[inline(always)]
     pub fn stop(&mut self) -> bool {
         std::mem::take(&mut self.active)
@@ -56,6 +56,7 @@ pub(crate) enum Passed {
 }
 
 impl<W: World> FullZones<W> {
+    /// Makes a cache in which no zone is full.
     pub fn new() -> Self {
         Self {
             full: bytemuck::Zeroable::zeroed(),
@@ -63,16 +64,19 @@ impl<W: World> FullZones<W> {
         }
     }
 
+    /// Returns true if zone `z` was found full since the bits were last cleared.
     #[inline]
     pub fn has(&self, z: usize) -> bool {
         self.full[z / 64].get() >> (z % 64) & 1 != 0
     }
 
+    /// Notes that zone `z` was found full.
     fn mark(&self, z: usize) {
         let word = &self.full[z / 64];
         word.set(word.get() | 1 << (z % 64));
     }
 
+    /// Forgets which zones were found full.
     fn clear(&self) {
         self.full.iter().for_each(|word| word.set(0));
     }
@@ -88,7 +92,7 @@ impl<W: World> FullZones<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Returns the rule of the cache; on a machine of one node, that there is none.
+    /// Returns the policy's rule for the zonelist cache; `None` on a machine of one node.
     #[inline(always)]
     pub(crate) fn zonelist_cache(&self) -> ZonelistCache {
         match self.nodes.len() {
@@ -97,8 +101,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns true if a walk that skips a zone for this reason sets its bit, or starts to use the
-    /// bits.
+    /// Returns true if a walk that passes over a zone for the reason `why` marks the zone as full,
+    /// or starts to heed such marks.
     #[inline]
     pub(crate) fn zonelist_cache_notes(&self, why: Passed) -> bool {
         match self.zonelist_cache() {
@@ -108,7 +112,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Notes that a walk from a node skipped a zone.
+    /// Notes in the zonelist cache of a node that a walk from there passed over zone `z` for the
+    /// reason `why`. `look_up`: the state of the cache during this call of the allocator.
     #[inline]
     pub(crate) fn zone_passed(&self, node: u32, z: usize, why: Passed, look_up: &mut LookUp) {
         if self.nodes.len() > 1 {
@@ -120,6 +125,8 @@ impl<W: World> Mm<W> {
     #[inline(never)]
     fn note_zone_passed(&self, node: u32, z: usize, why: Passed, look_up: &mut LookUp) {
         let cache = &self.nodes[node as usize].full_zones;
+        // Starts to heed the marks, once in a call, and clears them if they are older than a
+        // second. Returns true if they are heeded.
         let mut set_up = || {
             if !look_up.set_up {
                 cache.age(self.world.now() / self.tick(), self.config.hz);
@@ -155,8 +162,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Clears the bits of a node's lists after direct reclaim has freed pages, under rules that say
-    /// so.
+    /// Clears the marks of full zones of a node's lists after direct reclaim has freed pages, under
+    /// rules that say so.
     pub(crate) fn zones_reclaimed(&self, node: u32) {
         match self.zonelist_cache() {
             ZonelistCache::None | ZonelistCache::BehindFirst => {}

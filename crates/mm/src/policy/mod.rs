@@ -91,7 +91,7 @@ impl Switch {
         self.doc.trim()
     }
 
-    /// Returns the value that a policy gives this switch.
+    /// Returns the value that `policy` gives this switch.
     pub fn of(&self, policy: &Policy) -> Setting {
         (self.value)(policy)
     }
@@ -181,8 +181,8 @@ impl Eviction {
         names
     };
 
-    /// Returns the order of one of [`Self::NAMES`], in upper or lower case; `None` for another
-    /// name.
+    /// Returns the eviction order with the name `name`, one of [`Self::NAMES`], in upper or lower
+    /// case; `None` for another name.
     pub fn parse(name: &str) -> Option<Self> {
         let mut all = Self::NAMES.iter();
         let own = all.find(|own| own.eq_ignore_ascii_case(name))?;
@@ -240,7 +240,7 @@ pub fn switches() -> impl Iterator<Item = &'static Switch> {
 }
 
 impl Policy {
-    /// Returns the upper bound of four times the batch of a CPU's list, in pages: 512 KiB, since
+    /// Returns the upper bound, in pages, of four times the batch of a CPU's list: 512 KiB, since
     /// 4.20 1 MiB.
     pub fn pcp_batch_cap(&self) -> u64 {
         match self.per_cpu_lists {
@@ -249,8 +249,8 @@ impl Policy {
         }
     }
 
-    /// Returns the switches that are numbers, each with its value and the smallest and largest
-    /// accepted one.
+    /// Returns the switches that are numbers: each switch, its value in this policy, and the
+    /// smallest and the largest value accepted.
     pub fn numbers(&self) -> impl Iterator<Item = (&'static Switch, u64, u64, u64)> {
         switches().filter_map(|switch| match (switch.form, switch.of(self)) {
             (Form::Number { least, most, .. }, Setting::Number(n)) => {

@@ -49,7 +49,8 @@ pub struct Change {
     pub meaning: &'static str,
 }
 
-/// Returns the preset for a kernel release: the newest one that is not later, or else the oldest.
+/// Returns the preset for a kernel release (major, minor): the newest one that is not later, or
+/// else the oldest.
 pub fn nearest(release: (u32, u32)) -> &'static Preset {
     let of_its_time = PRESETS.iter().filter(|p| p.release <= release);
     let newest = of_its_time.max_by_key(|p| p.release);
@@ -85,7 +86,8 @@ impl Preset {
         PRESETS.iter().map(|p| p.name).find(|known| *known == name)
     }
 
-    /// Returns the value that the preset gives to the switch of one of its changes.
+    /// Returns the value that the preset gives to the switch that `change`, one of its changes,
+    /// names.
     ///
     /// # Panics
     /// If `change` names no switch.

@@ -38,8 +38,8 @@ pub struct WatermarkProfile {
 }
 
 impl WatermarkProfile {
-    /// Returns the sums over all zones in kB: `wmark_min_kbytes`, `wmark_low_kbytes`,
-    /// `wmark_high_kbytes`.
+    /// Returns the sums of the min, low and high watermarks over all zones, in kB, as the sysctls
+    /// `wmark_min_kbytes`, `wmark_low_kbytes` and `wmark_high_kbytes` have them.
     pub fn sums(&self) -> [u64; 3] {
         self.zones.iter().fold([0; 3], |sums, z| {
             [
@@ -50,7 +50,9 @@ impl WatermarkProfile {
         })
     }
 
-    /// Returns an error text if the profile does not fit a machine with these zones, else `None`.
+    /// Checks that the profile fits a machine with these zones: each zone exists, is listed once,
+    /// and has ascending watermarks of at most half of its size. Returns a text about the first
+    /// error; `None` if there is none.
     pub fn fault(&self, zones: &[ZoneInfo]) -> Option<String> {
         for (i, p) in self.zones.iter().enumerate() {
             let name = format!("{} of node {}", p.zone.name(), p.node);
@@ -79,8 +81,8 @@ impl WatermarkProfile {
         None
     }
 
-    /// Overwrites the watermarks in `marks`, in pages and in the order of `zones`, with those of
-    /// the profile.
+    /// Overwrites the watermarks (min, low, high) in `marks`, in pages and in the order of `zones`,
+    /// with those of the profile; zones that it does not list keep theirs.
     pub(crate) fn lay_over(&self, marks: &mut [[u64; 3]], zones: &[ZoneInfo]) {
         for p in &self.zones {
             let at = zones

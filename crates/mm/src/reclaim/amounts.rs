@@ -50,7 +50,7 @@ impl Amounts {
         self.raised_at == 0 || now.saturating_sub(self.raised_at) >= debounce
     }
 
-    /// Starts decay anew at time `now` (ns), from the present amounts.
+    /// Starts decay anew at time `now` (ns), from the present amounts above the floor (`peak`).
     fn begin_decay(&mut self, now: u64) {
         self.raised_at = now.max(1);
         self.parts = 0;
@@ -58,9 +58,10 @@ impl Amounts {
         self.peak_min = self.extra_min;
     }
 
-    /// Raises the low watermark, whose default is `low`, by up to `room` pages in all. `taught`:
-    /// direct reclaim raises it, so the amount at least doubles and a part is remembered. Does
-    /// nothing within `debounce_ms` of the last raise.
+    /// Raises the low watermark by a step, a share of its default `low`, up to `room` pages above
+    /// that default; all in pages. `taught`: direct reclaim raises it, so the amount at least
+    /// doubles and a part of it becomes the floor, which is forgotten only slowly. `now`: in ns.
+    /// Does nothing within `debounce_ms` of the last raise.
     pub fn raise(&mut self, rules: &AutoWatermarks, now: u64, low: u32, room: u32, taught: bool) {
         if !self.may_raise(rules, now) {
             return;
@@ -79,8 +80,8 @@ impl Amounts {
         self.begin_decay(now);
     }
 
-    /// Raises the min watermark, whose default is `min`, by up to `room` pages in all. Does nothing
-    /// within `debounce_ms` of the last raise.
+    /// Raises the min watermark by a step, a share of its default `min`, up to `room` pages above
+    /// that default. `now`: in ns. Does nothing within `debounce_ms` of the last raise.
     pub fn raise_min(&mut self, rules: &AutoWatermarks, now: u64, min: u32, room: u32) {
         if !self.may_raise(rules, now) {
             return;
@@ -91,7 +92,8 @@ impl Amounts {
         self.begin_decay(now);
     }
 
-    /// Takes back a part of the pages above the floor; returns false if there were none.
+    /// Lowers the low watermark by a share of the pages that it has above its floor; returns false
+    /// if there were none.
     pub fn lower(&mut self, rules: &AutoWatermarks) -> bool {
         let above = self.extra.saturating_sub(self.floor);
         if above == 0 {
@@ -101,9 +103,12 @@ impl Amounts {
         true
     }
 
-    /// Lets the amounts decay by the time since the last raises; returns true if anything may have
-    /// changed.
+    /// Lets the amounts by which the low and min watermarks are raised decay, in 16 equal parts, by
+    /// the time from the last raises to `now` (ns); the floor, which direct reclaim taught, decays
+    /// more slowly. Returns true if anything may have changed.
     pub fn decay(&mut self, rules: &AutoWatermarks, now: u64) -> bool {
+        // Parts of a decay that takes `whole` ns which have passed; and the rest of a peak after
+        // them.
         let passed = |since: u64, whole: u64| match whole {
             0 => 0,
             _ => (now.saturating_sub(since) * PARTS / whole).min(PARTS),

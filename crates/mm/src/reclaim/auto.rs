@@ -50,7 +50,8 @@ pub(crate) struct ZoneAuto<W: World> {
     lock: W::Lock,
 }
 
-/// Makes the state of each zone; none unless the policy is `auto`.
+/// Makes the state of the watermarks of each of `zones` zones that adjust themselves; none unless
+/// the policy is `watermarks = "auto"`.
 pub(crate) fn zones<W: World>(policy: &Policy, zones: usize) -> Box<[ZoneAuto<W>]> {
     use bytemuck::Zeroable;
     let n = match policy.watermarks {
@@ -81,7 +82,8 @@ pub(crate) fn zones<W: World>(policy: &Policy, zones: usize) -> Box<[ZoneAuto<W>
 }
 
 impl<W: World> ZoneAuto<W> {
-    /// Returns the zone's amounts; called under its lock.
+    /// Returns the pages by which the zone's watermarks are raised, with the state of their decay;
+    /// called under the lock.
     fn amounts(&self) -> Amounts {
         Amounts {
             extra: self.extra.get(),
@@ -99,7 +101,8 @@ impl<W: World> ZoneAuto<W> {
         }
     }
 
-    /// Changes the zone's amounts by `how`, under the lock.
+    /// Lets `how` change the pages by which the zone's watermarks are raised, under the lock,
+    /// stores them and returns its result.
     fn change<R>(&self, how: impl FnOnce(&mut Amounts) -> R) -> R {
         self.lock.with(|| {
             let mut amounts = self.amounts();
@@ -120,16 +123,17 @@ impl<W: World> ZoneAuto<W> {
         })
     }
 
+    /// Returns the zone's watermark (pages) as the sysctls or a profile give it.
     fn default_mark(&self, mark: Mark) -> u32 {
         self.default[mark as usize].get()
     }
 
-    /// Returns the most pages that the cap lets a zone have above a default mark.
+    /// Returns the most pages that the cap lets a zone's watermark have above its default.
     fn room(&self, mark: Mark) -> u32 {
         self.most[mark as usize].get() - self.default_mark(mark)
     }
 
-    /// Returns min, low and high watermark in pages for amounts above the zone's defaults:
+    /// Returns the zone's min, low and high watermark in pages for amounts above its defaults:
     /// `extra_min` raises min and with it low, `extra` raises low only, and high keeps its
     /// proportion to low. Each stays below its own cap (`most`), and none is below the one before
     /// it.
@@ -150,8 +154,9 @@ impl<W: World> ZoneAuto<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Takes `marks` as the defaults. The cap is a multiple of `by_sysctls`, the marks that the
-    /// sysctls alone give; a default above the cap stays there.
+    /// Sets the default watermarks of all zones that adjust themselves to `marks` (min, low, high
+    /// of each zone, in pages). The cap is a multiple of `by_sysctls`, the marks that the sysctls
+    /// alone give; a default above the cap stays there.
     pub(crate) fn setup_auto(&self, marks: &[[u64; 3]], by_sysctls: &[[u64; 3]]) {
         let cap = self.policy.auto.cap;
         for ((zone, marks), plain) in self.auto.iter().zip(marks).zip(by_sysctls) {
@@ -163,15 +168,15 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Puts the marks in force that a zone's amounts make.
+    /// Puts into force the watermarks that the amounts of zone `z` above its defaults make.
     pub(crate) fn apply_auto(&self, z: usize) {
         let a = &self.auto[z];
         let marks = a.marks(a.extra.get(), a.extra_min.get());
         self.change_marks(z, marks);
     }
 
-    /// Raises a zone's low watermark, at most once in `debounce_ms`. `taught`: direct reclaim
-    /// raises it, so that a part is remembered.
+    /// Raises the low watermark of zone `z` by a step, at most once in `debounce_ms`. `taught`:
+    /// direct reclaim raises it, so that a part is remembered.
     fn raise(&self, z: usize, taught: bool) {
         let rules = &self.policy.auto;
         let now = self.world.now();
@@ -181,15 +186,16 @@ impl<W: World> Mm<W> {
         self.apply_auto(z);
     }
 
-    /// Takes back a part of a zone's amount above its floor.
+    /// Lowers the low watermark of zone `z` by a part of what it has above its floor.
     fn lower(&self, z: usize) {
         if self.auto[z].change(|amounts| amounts.lower(&self.policy.auto)) {
             self.apply_auto(z);
         }
     }
 
-    /// Notes that a task enters direct reclaim: raises the zones below their min watermark and
-    /// counts the event.
+    /// Notes that a task on `node` enters direct reclaim for a request of 2^`order` pages: raises
+    /// the watermarks of its zones that are below min, and counts the event in all its zones. Does
+    /// nothing unless watermarks adjust themselves.
     pub(crate) fn direct_reclaim_seen(&self, node: u32, gfp: Gfp, order: u32) {
         if self.auto.is_empty() {
             return;
@@ -205,9 +211,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Raises a zone that kswapd left unbalanced after `scanned` pages in this run, if less than
-    /// half of them were freed at a low priority. A low priority alone is no trouble on a small
-    /// zone: a pass frees all it scans, but scans little.
+    /// Raises the watermarks of zone `z`, which kswapd left unbalanced after it scanned `scanned`
+    /// pages in this run, if less than half of them were freed at a low priority. A low priority
+    /// alone is no trouble on a small zone: a pass frees all it scans, but scans little.
     pub(crate) fn kswapd_has_trouble(&self, z: usize, sc: &ScanControl, scanned: u64) {
         let rules = &self.policy.auto;
         if !self.auto.is_empty()
@@ -219,7 +225,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Notes that kswapd has ended a run: lowers its zones if the first priorities were enough.
+    /// Notes that the kswapd of node `nid` has ended a run: lowers the watermarks of its zones if
+    /// the node was `balanced` at the first priorities, counts the event, and lets the watermarks
+    /// decay.
     pub(crate) fn kswapd_ran(&self, nid: u32, balanced: bool, sc: &ScanControl) {
         if self.auto.is_empty() {
             return;
@@ -235,8 +243,8 @@ impl<W: World> Mm<W> {
         self.decay_marks(nid);
     }
 
-    /// Counts a reclaim event of a zone; after `quiet_events` of them lowers the zone if few were
-    /// direct reclaims.
+    /// Counts a run of kswapd or a direct reclaim in zone `z`; after `quiet_events` of them lowers
+    /// the zone's watermarks if few were direct reclaims.
     fn reclaim_event(&self, z: usize) {
         let (a, rules) = (&self.auto[z], &self.policy.auto);
         if a.events.fetch_add(1) + 1 < rules.quiet_events.max(1) {
@@ -250,7 +258,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Raises the min watermarks because an allocation that may not wait has failed.
+    /// Raises the min watermarks of the zones of a request from `node` because an allocation that
+    /// may not wait has failed. Does nothing unless watermarks adjust themselves.
     pub(crate) fn atomic_allocation_failed(&self, node: u32, gfp: Gfp) {
         let rules = &self.policy.auto;
         if self.auto.is_empty() || !rules.raise_min_on_failure {
@@ -265,8 +274,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns for how long a sleeping kswapd can leave its zones' watermarks alone, in
-    /// nanoseconds; `None`: until it is woken.
+    /// Returns for how long (ns) a sleeping kswapd can leave its zones' watermarks alone before the
+    /// next part of their decay is due; `None`: until it is woken.
     pub(crate) fn until_decay(&self, nid: u32) -> Option<u64> {
         let rules = &self.policy.auto;
         if self.auto.is_empty() {
@@ -290,7 +299,7 @@ impl<W: World> Mm<W> {
             .map(|ns| ns.max(self.tick()))
     }
 
-    /// Lets the amounts of a node's zones decay by the time since their last raise.
+    /// Lets the raised watermarks of a node's zones decay by the time since their last raise.
     pub(crate) fn decay_marks(&self, nid: u32) {
         let rules = &self.policy.auto;
         if self.auto.is_empty() {
@@ -306,8 +315,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the watermarks to start the next run with: under `auto` the highest that anything
-    /// has raised them to; otherwise those in force.
+    /// Returns the watermarks to start the next run with, as a profile of the machine named
+    /// `machine`: under `auto` the highest that anything has raised them to; otherwise those in
+    /// force without boosts.
     pub fn learned_watermarks(&self, machine: &str) -> WatermarkProfile {
         let zones = (0..self.zones.len()).map(|z| {
             let zone = &self.zones[z];

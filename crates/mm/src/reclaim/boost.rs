@@ -20,7 +20,8 @@ use crate::{Config, Mm};
 /// The hardest priority of boosted reclaim: below it kswapd would write pages.
 const LEAST_PRIORITY: u8 = DEF_PRIORITY - 2;
 
-/// Makes the words that hold each zone's boost; none if nothing can be boosted.
+/// Makes the words that hold the boost of each zone's watermarks; none if nothing can be boosted.
+/// `grouped`: free lists are kept by mobility.
 pub(crate) fn zones<W: World>(config: &Config, grouped: bool) -> Box<[W::U32]> {
     let boosts = grouped && config.sysctl.watermark_boost_factor.is_some();
     bytemuck::zeroed_slice_box(if boosts { config.zones.len() } else { 0 })
@@ -32,9 +33,9 @@ impl<W: World> Mm<W> {
         self.boost.get(z).map_or(0, |b| b.get())
     }
 
-    /// Boosts a zone's watermarks by a pageblock; the caller holds the zone's lock. A zone of less
-    /// than four pageblocks is left alone, as since Linux 5.7: the boost would be most of its
-    /// memory.
+    /// Boosts a zone's watermarks by a pageblock, up to the factor's share of the high watermark,
+    /// because kinds of pages were mixed; the caller holds the zone's lock. A zone of less than
+    /// four pageblocks is left alone, as since Linux 5.7: the boost would be most of its memory.
     pub(crate) fn boost_watermark(&self, z: usize) {
         let Some(boost) = self.boost.get(z) else {
             return;
@@ -60,7 +61,7 @@ impl<W: World> Mm<W> {
         self.stat.note_change();
     }
 
-    /// Takes `pages` of a zone's boost back, or all of it if it is smaller.
+    /// Takes `pages` of the boost of a zone's watermarks back, or all of it if it is smaller.
     pub(crate) fn unboost(&self, z: usize, pages: u32) {
         let zone = &self.zones[z];
         zone.lock.with(|| {
@@ -73,7 +74,7 @@ impl<W: World> Mm<W> {
         self.stat.note_change();
     }
 
-    /// Returns true if zones can be boosted at all.
+    /// Returns true if this machine's watermarks can be boosted at all.
     #[inline(always)]
     pub(crate) fn boosts_zones(&self) -> bool {
         !self.boost.is_empty()
@@ -90,7 +91,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the boosts of a node's zones up to `classzone`, in pages, by zone type.
+    /// Returns the boosts of the watermarks of a node's zones up to `classzone`, in pages, by zone
+    /// type.
     fn boosts(&self, nid: u32, classzone: usize) -> [u32; ZONE_TYPES] {
         let mut boosts = [0; ZONE_TYPES];
         if self.boosts_zones() {
@@ -105,13 +107,14 @@ impl<W: World> Mm<W> {
         boosts
     }
 
-    /// Returns true if some zone of a node up to `classzone` is boosted.
+    /// Returns true if the watermarks of some zone of a node up to `classzone` are boosted.
     pub(crate) fn node_boosted(&self, nid: u32, classzone: usize) -> bool {
         self.boosts(nid, classzone) != [0; ZONE_TYPES]
     }
 
-    /// Does the first part of a kswapd run: frees as many pages as the boosts sum up to, as long as
-    /// the node is balanced. Returns the boosts at the start, for [`Self::boosts_answered`].
+    /// Does the first part of a run of a node's kswapd: frees as many pages as the zones' boosts
+    /// sum up to, without writing or swapping, as long as the node is balanced. Returns the boosts
+    /// at the start, by zone type, for [`Self::boosts_answered`].
     pub(crate) async fn reclaim_boosts(
         &self,
         nid: u32,
@@ -157,7 +160,8 @@ impl<W: World> Mm<W> {
         boosts
     }
 
-    /// Takes back, at the end of a kswapd run, the boosts as they were when the run began.
+    /// Takes back, at the end of a kswapd run, the boosts that the watermarks of the node's zones
+    /// had when the run began (`boosts`, in pages by zone type).
     pub(crate) fn boosts_answered(&self, nid: u32, boosts: [u32; ZONE_TYPES]) {
         for &z in &self.nodes[nid as usize].zones {
             let z = usize::from(z);

@@ -82,20 +82,22 @@ struct CompactControl {
     isolated: u32,
 }
 
-/// Returns true if reclaim for an order is to leave enough free pages for compaction
-/// (`RECLAIM_MODE_COMPACTION`).
+/// Returns true if reclaim for this request of several pages is to leave enough free pages for
+/// compaction (`RECLAIM_MODE_COMPACTION`): for high orders, and for others once reclaim is hard.
 fn reclaims_for_compaction(sc: &ScanControl) -> bool {
     sc.order > PAGE_ALLOC_COSTLY_ORDER || (sc.order > 0 && sc.priority < DEF_PRIORITY - 2)
 }
 
 impl<W: World> Mm<W> {
-    /// Returns true if this machine compacts memory.
+    /// Returns true if this machine compacts memory: the world can move pages, and the policy says
+    /// so.
     pub(crate) fn compacts(&self) -> bool {
         W::MOVES_PAGES && self.policy.compaction != Compaction::None
     }
 
-    /// Compacts the zones of a request of several pages, and returns the block if that made one
-    /// (`__alloc_pages_direct_compact`).
+    /// Compacts the zones of a request of 2^`order` pages from `node`, and returns the first page
+    /// of the block if that made one (`__alloc_pages_direct_compact`). `how`: whether pages may be
+    /// waited for. `None`: no compaction (a single page, or compaction failed lately), or no block.
     pub(crate) async fn direct_compact(
         &self,
         node: u32,
@@ -139,7 +141,7 @@ impl<W: World> Mm<W> {
         page
     }
 
-    /// Counts a request and returns true if it is to do without compaction of a zone, because
+    /// Counts a request in zone `z` and returns true if it is to do without compaction, because
     /// compaction has failed there lately: 2^n - 1 requests after n failures in a row, at most 63.
     fn compaction_deferred(&self, z: usize) -> bool {
         let zone = &self.zones[z];
@@ -149,8 +151,8 @@ impl<W: World> Mm<W> {
         considered < limit
     }
 
-    /// Compacts the zones of a request one after another until one is above its low watermark for
-    /// the order.
+    /// Compacts the zones of a request of 2^`order` pages from `node` one after another until one
+    /// is above its low watermark for the order. Returns the furthest result of the zones.
     async fn try_to_compact_pages(
         &self,
         node: u32,
@@ -180,8 +182,8 @@ impl<W: World> Mm<W> {
         done
     }
 
-    /// Returns `Continue` if compaction of a zone can bring a block of an order, `Partial` if there
-    /// is one already, `Skipped` otherwise.
+    /// Returns `Continue` if compaction of zone `z` can bring a block of 2^`order` pages, `Partial`
+    /// if there is one already, `Skipped` if compaction would be of no use: too few pages are free.
     pub(crate) fn compaction_suitable(&self, z: usize, order: u32) -> Compacted {
         let zone = &self.zones[z];
         let by_min = self.policy.compaction == Compaction::ByMin;
@@ -207,8 +209,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns why a zone has no free block of an order, in thousandths: towards 0 for lack of free
-    /// pages, towards 1000 for fragmentation. `None`: the zone has such a block.
+    /// Returns why a zone has no free block of 2^`order` pages, in thousandths: towards 0 for lack
+    /// of free pages, towards 1000 for fragmentation. `None`: the zone has such a block.
     pub(crate) fn fragmentation_index(&self, z: usize, order: u32) -> Option<i64> {
         let nr_free = &self.zones[z].nr_free;
         let (mut blocks, mut pages) = (0, 0);
@@ -257,8 +259,9 @@ impl<W: World> Mm<W> {
         (sc.nr_reclaimed < pages && inactive > pages) || !fit(z)
     }
 
-    /// Compacts a zone for a request of an order: moves pages, 32 at a time, until the scanners
-    /// meet or a block may be free (`compact_finished`).
+    /// Compacts zone `z` for a request of 2^`order` pages: moves pages from its start to free ones
+    /// at its end, 32 at a time, until the scanners meet or a block may be free
+    /// (`compact_finished`).
     async fn compact_zone(&self, z: usize, gfp: Gfp, order: u32, how: Migrate) -> Compacted {
         let suitable = self.compaction_suitable(z, order);
         if suitable != Compacted::Continue {
@@ -298,8 +301,8 @@ impl<W: World> Mm<W> {
         done
     }
 
-    /// Returns `Complete` if the scanners have met, `Partial` if a free block of the order exists
-    /// or the task was killed, and `Continue` otherwise.
+    /// Returns `Complete` if the two scanners have met, `Partial` if a free block of the order
+    /// exists or the task was killed, and `Continue` otherwise.
     fn compact_finished(&self, cc: &CompactControl) -> Compacted {
         if self.current().flags() & PF_DYING != 0 {
             return Compacted::Partial;
@@ -324,7 +327,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns true if more than half as many pages of a zone are isolated as are on its lists.
+    /// Returns true if more than half as many pages of a zone are isolated as are on its lists; if
+    /// not, wakes the tasks that wait for that.
     fn too_many_isolated_to_compact(&self, z: usize) -> bool {
         let listed: u64 = SCAN_ORDER.iter().map(|&lru| self.lru_size(z, lru)).sum();
         let isolated =
@@ -336,8 +340,9 @@ impl<W: World> Mm<W> {
         too_many
     }
 
-    /// Isolates up to 32 pages of the migrate scanner's pageblock, or of its rest. Returns false if
-    /// compaction of the zone has to end here.
+    /// Isolates up to 32 used pages of the pageblock at which the migrate scanner is, or of its
+    /// rest, to be moved. Waits while too many pages are isolated. Returns false if compaction of
+    /// the zone has to end here.
     async fn isolate_migratepages(&self, cc: &mut CompactControl) -> bool {
         let block = self.pageblock_pages();
         let end = (cc.migrate + block).next_multiple_of(block);
@@ -379,7 +384,8 @@ impl<W: World> Mm<W> {
             .is_none_or(|kind| kind == MigrateType::Movable)
     }
 
-    /// Isolates the listed pages of a span of up to 32 frames. Returns the frame where it stopped.
+    /// Takes the pages on LRU lists among the frames `from..to`, at most 32 in all, off their lists
+    /// and puts them on the task's list of isolated pages. Returns the frame where it stopped.
     fn isolate_span(&self, cc: &mut CompactControl, from: Pfn, to: Pfn) -> Pfn {
         let (z, own_list) = (cc.zone, self.isolated_list(self.world.task()));
         let before = cc.isolated;
@@ -411,7 +417,8 @@ impl<W: World> Mm<W> {
         stopped
     }
 
-    /// Moves the isolated pages, and puts back those that could not be moved (`migrate_pages`).
+    /// Moves the task's isolated pages to free frames, in up to ten passes over those that are in
+    /// use for the moment, and puts back those that could not be moved (`migrate_pages`).
     async fn migrate_isolated(&self, cc: &mut CompactControl) {
         let own_list = self.isolated_list(self.world.task());
         let (mut moved, mut failed) = (0, 0);
@@ -455,7 +462,7 @@ impl<W: World> Mm<W> {
         self.world.relax().await;
     }
 
-    /// Puts an isolated page back on its list.
+    /// Puts an isolated page of zone `z` that was not moved back on its LRU list.
     fn putback_unmoved(&self, z: usize, pfn: Pfn) {
         let file = !self.frames.has(pfn, flag::SWAPBACKED);
         self.stat
@@ -464,8 +471,9 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::Lru, 1);
     }
 
-    /// Takes a free page to move another one to: the next one in the free scanner's pageblock, or
-    /// in the movable pageblocks below. `None`: the free scanner has met the migrate scanner.
+    /// Takes a free page to move another one to and returns it: the next one in the free scanner's
+    /// pageblock, or in the movable pageblocks below. `None`: the free scanner has met the migrate
+    /// scanner.
     async fn isolate_freepage(&self, cc: &mut CompactControl) -> Option<Pfn> {
         let (z, block) = (cc.zone, self.pageblock_pages());
         let end = self.zones[z].start + self.zones[z].size;
@@ -479,6 +487,8 @@ impl<W: World> Mm<W> {
                 }
                 let order = page.private();
                 let mark = self.zones[z].mark(Mark::Low) + (1 << order);
+                // A block is used only as long as the zone stays above its low watermark without
+                // it.
                 if self.watermark_ok(z, 0, mark, 0, 0) {
                     cc.cursor += 1;
                     self.split_free_page(z, pfn);
@@ -507,15 +517,17 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns true if pages may be moved to a pageblock: it is movable, or free as a whole.
+    /// Returns true if pages may be moved to the pageblock that begins at `first`: it is movable,
+    /// or free as a whole.
     fn suitable_migration_target(&self, first: Pfn) -> bool {
         let page = self.frames.page(first);
         let whole = page.has(flag::BUDDY) && page.private() >= self.config.pageblock_order;
         whole || self.is_movable(first)
     }
 
-    /// Tries to move an isolated page to the free page `cc.target`. If that succeeds, the page is
-    /// on its LRU list again and its old frame is free.
+    /// Tries to move the isolated page `pfn` to the free page `cc.target`, in pass number `pass`.
+    /// If that succeeds, the page is on its LRU list again and its old frame is free. Returns
+    /// whether it was moved, or whether to try again.
     async fn unmap_and_move(&self, cc: &mut CompactControl, pfn: Pfn, pass: u32) -> Moved {
         // Compaction never waits for a page's lock: the lock's holder may need memory.
         if !self.try_lock_page(pfn) {
@@ -553,7 +565,8 @@ impl<W: World> Mm<W> {
         Moved::Yes
     }
 
-    /// Moves a locked, isolated page to the frame `to` of the same zone, and frees its old frame.
+    /// Moves a locked, isolated page from the frame `from` to the frame `to` of the same zone: its
+    /// flags, its place in its file or swap, and its page-table entries. Frees the old frame.
     fn move_to_new_page(&self, z: usize, from: Pfn, to: Pfn) {
         const COPIED: u32 = flag::REFERENCED
             | flag::DIRTY

@@ -7,13 +7,14 @@ use crate::world::event::Event;
 use crate::world::{Audience, Class, Waited, WaitedKind, Word32, World};
 
 impl<W: World> Mm<W> {
-    /// Returns HZ/`n` ticks in nanoseconds, truncated to whole ticks (at least one).
+    /// Returns HZ/`n` ticks, that is 1/`n` second, in nanoseconds, truncated to whole ticks (at
+    /// least one).
     pub(crate) fn tick_fraction(&self, n: u64) -> u64 {
         (self.config.hz / n).max(1) * self.tick()
     }
 
-    /// Waits until the end of a congestion of that class wakes the queue, at most `timeout`
-    /// nanoseconds.
+    /// Waits until the end of a congestion of requests of that class (synchronous or not) wakes the
+    /// queue, at most `timeout` nanoseconds.
     async fn wait_for_congestion(&self, class: Class, timeout: u64) {
         let q = queue::congestion(class);
         let ticket = self.world.ticket(q);
@@ -22,8 +23,9 @@ impl<W: World> Mm<W> {
         self.world.wait(q, ticket, Some(timeout)).await;
     }
 
-    /// Sleeps in any case (unlike [`Self::wait_iff_congested`]): until a completion finds a
-    /// device's queue of that class below its "off" threshold, at most `timeout` nanoseconds.
+    /// Sleeps until a completion finds a device's queue of that class below its "off" threshold, at
+    /// most `timeout` nanoseconds, and reports the wait. Sleeps in any case, unlike
+    /// [`Self::wait_iff_congested`].
     pub async fn congestion_wait(&self, class: Class, timeout: u64) {
         let start = self.world.now();
         self.wait_for_congestion(class, timeout).await;
@@ -34,8 +36,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Sleeps as [`Self::congestion_wait`] does if some device is congested and zone `z` is marked
-    /// congested; otherwise only yields.
+    /// Sleeps as [`Self::congestion_wait`] does, at most `timeout` nanoseconds, if some device is
+    /// congested and zone `z` is marked congested; otherwise only yields. Reports the wait.
     pub async fn wait_iff_congested(&self, z: usize, class: Class, timeout: u64) {
         let start = self.world.now();
         let congested = self.lru_home(z).flags.get() & ZONE_CONGESTED != 0;

@@ -14,7 +14,8 @@ use crate::world::{ShortLock, Word64, World};
 /// Nanoseconds between flushes of the statistics (mm/memcontrol.c `FLUSH_TIME`).
 pub(crate) const FLUSH_TIME: u64 = 2 * crate::SECOND;
 
-/// Returns the time at which the first flush is due.
+/// Returns the word with the time (ns) at which the first flush of the LRU lists' statistics is
+/// due.
 pub(crate) fn first_flush<W: World>() -> W::U64 {
     let due: W::U64 = bytemuck::Zeroable::zeroed();
     due.set(FLUSH_TIME);
@@ -22,13 +23,15 @@ pub(crate) fn first_flush<W: World>() -> W::U64 {
 }
 
 impl<W: World> Mm<W> {
+    /// Returns the reclaim costs of the node of zone `z`.
     fn costs(&self, z: usize) -> &Costs<W> {
         &self.nodes[self.zones[z].node as usize].costs
     }
 
-    /// Adds a cost to anonymous or file memory, for reclaim or for a page that was faulted back:
-    /// pages of I/O, and pages scanned in vain (`scan_costs`). Halves both costs once they are
-    /// above a quarter of the pages on the lists.
+    /// Adds a cost to anonymous or file memory of zone `z`'s node, for reclaim or for a page that
+    /// was faulted back: `io` pages of I/O, and `rotated` pages scanned in vain, which count in
+    /// some kernels (`scan_costs`). Halves both costs once they are above a quarter of the pages on
+    /// the lists.
     pub(crate) fn note_cost(&self, z: usize, file: bool, io: u64, rotated: u64) {
         if self.policy.scan_balance != ScanBalance::Cost {
             return;
@@ -49,13 +52,14 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Counts a page that came back soon enough after its eviction to be activated.
+    /// Counts, for the node of zone `z`, an anonymous or file page that came back soon enough after
+    /// its eviction to be activated.
     pub(crate) fn note_activated(&self, z: usize, file: bool) {
         self.costs(z).activated[usize::from(file)].fetch_add(1);
     }
 
-    /// Remembers the refaults so far at the end of a request's reclaim, so that the next reclaim
-    /// sees only later ones as new.
+    /// Remembers the refaults so far, in the nodes that a request may use, at the end of its
+    /// reclaim, so that the next reclaim sees only later ones as new.
     pub(crate) fn snapshot_refaults(&self, node: u32, gfp: Gfp) {
         if self.policy.scan_balance == ScanBalance::Cost {
             for z in self.eligible(node, gfp) {
@@ -79,8 +83,8 @@ impl<W: World> Mm<W> {
         self.policy.lru_stats == LruStats::Flushed && self.node_lru()
     }
 
-    /// Returns the number of pages on a list, as the balance of reclaim sees it (possibly as of the
-    /// last flush).
+    /// Returns the number of pages on an LRU list of zone `z`, or its node, as the balance of
+    /// reclaim sees it (possibly as of the last flush).
     pub(crate) fn known_size(&self, z: usize, lru: Lru) -> u64 {
         match self.lru_stats_flushed() {
             true => self.costs(z).flushed[lru as usize].get(),
@@ -88,8 +92,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the number of pages that were activated when they came back, as reclaim sees it
-    /// (possibly as of the last flush).
+    /// Returns the number of pages of a kind (0 anonymous, 1 file) that were activated when they
+    /// came back, as reclaim sees it (possibly as of the last flush).
     fn known_activated(&self, costs: &Costs<W>, kind: usize) -> u64 {
         match self.lru_stats_flushed() {
             true => costs.flushed_activated[kind].get(),
@@ -97,8 +101,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Flushes a node's statistics before they are read, if they were never flushed or the periodic
-    /// flush is a whole period late.
+    /// Flushes the statistics of zone `z`'s node before they are read, if they were never flushed
+    /// or the periodic flush is a whole period late.
     pub(crate) fn flush_lru_stats_ratelimited(&self, z: usize) {
         if self.lru_stats_flushed() {
             let at = self.costs(z).flushed_at.get();
@@ -118,7 +122,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Copies a node's list lengths and refaults into the statistics that reclaim reads.
+    /// Copies the list lengths and refaults of a node into the statistics that reclaim reads.
     fn flush_lru_stats(&self, nid: u32) {
         let node = &self.nodes[nid as usize];
         let (costs, z) = (&node.costs, usize::from(node.zones[0]));
@@ -131,7 +135,9 @@ impl<W: World> Mm<W> {
         costs.flushed_at.set(self.world.now().max(1));
     }
 
-    /// Returns true if an inactive list is too short for its active one, by the size of both.
+    /// Returns true if the inactive list of file or anonymous pages is too short for its active
+    /// one: the ratio of active to inactive may be 1, and with more than 1 GiB the root of ten
+    /// times the GiB.
     pub(crate) fn inactive_is_low(&self, z: usize, file: bool) -> bool {
         let [inactive, active] = match file {
             false => [Lru::InactiveAnon, Lru::ActiveAnon],
@@ -143,8 +149,9 @@ impl<W: World> Mm<W> {
         inactive * ratio < active
     }
 
-    /// Returns how many pages of each list to scan, in [`SCAN_ORDER`]. Sets in `sc` which active
-    /// lists may be scanned.
+    /// Returns how many pages of each list of zone `z`, or its node, to scan, in [`SCAN_ORDER`], by
+    /// the costs of reclaiming anonymous and file pages so far (`get_scan_count`). Sets in `sc`
+    /// which active lists may be scanned.
     pub(super) fn scan_by_cost(&self, z: usize, sc: &mut ScanControl) -> [u64; 4] {
         self.flush_lru_stats_ratelimited(z);
         let costs = self.costs(z);
@@ -155,13 +162,16 @@ impl<W: World> Mm<W> {
         let [anon_too, file_too] = sc.may_deactivate;
         let size = |lru| self.lru_size(z, lru);
         let inactive_file = self.known_size(z, Lru::InactiveFile);
+        // `trim`: there are enough inactive file pages that anonymous ones are left alone.
         let trim = inactive_file >> sc.priority > 0 && !file_too && !sc.no_trim;
         sc.trim = trim;
         let file = size(Lru::InactiveFile) + size(Lru::ActiveFile);
+        // `tiny`: so few file pages that reclaiming all would not reach the high watermark.
         let tiny = file + self.lru_stat(z, ZoneStat::NrFreePages) <= self.lru_high(z)
             && !anon_too
             && size(Lru::InactiveAnon) >> sc.priority > 0;
         let swappiness = u64::from(self.sysctl.swappiness());
+        // The parts of anonymous and file memory in the scan; `None`: all of both.
         let parts = if !sc.may_swap || self.free_swap() == 0 {
             Some([0, 1])
         } else if sc.priority == 0 && swappiness > 0 {

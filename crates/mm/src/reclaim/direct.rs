@@ -16,8 +16,8 @@ use crate::world::{Audience, Class, Cost, Waited, WaitedKind, Word32, Word64, Wo
 const MAX_RECLAIM_RETRIES: u32 = 16;
 
 impl<W: World> Mm<W> {
-    /// Ends a zone's hopeless state because pages of it were freed; where nodes have the lists, for
-    /// all zones of its node.
+    /// Ends the state in which reclaim has given zone `z` up, because pages of it were freed; where
+    /// nodes have the lists, for all zones of its node.
     #[inline(always)]
     pub(crate) fn hope_for(&self, z: usize) {
         let home = self.lru_home(z);
@@ -25,8 +25,9 @@ impl<W: World> Mm<W> {
         home.all_unreclaimable.set(0);
     }
 
-    /// Ends the hopeless state of all zones. For callers that have made pages reclaimable without
-    /// freeing any: the pages were held by something that has let go of them.
+    /// Ends the state in which reclaim has given zones up, for all zones. For callers that have
+    /// made pages reclaimable without freeing any: the pages were held by something that has let go
+    /// of them.
     pub fn hope_again(&self) {
         for zone in &self.zones {
             zone.all_unreclaimable.set(0);
@@ -34,9 +35,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees at least 32 pages if it can. Returns the number of pages freed. If none were: 0, or,
-    /// before 4.7 (`oom_retries` = 0), 1 as long as some zone is not hopeless; 0 sends the caller
-    /// to the OOM stage.
+    /// Frees at least 32 pages for a request of 2^`order` pages from `node`, if it can (direct
+    /// reclaim). Returns the number of pages freed. If none were: 0, or, before 4.7 (`oom_retries`
+    /// = 0), 1 as long as some zone is not given up; 0 sends the caller to the OOM stage.
     pub(crate) async fn try_to_free_pages(&self, node: u32, gfp: Gfp, order: u32) -> u64 {
         let mut sc = ScanControl::new(SWAP_CLUSTER_MAX, order, gfp, gfp.high_zoneidx(), false);
         let task = self.current();
@@ -71,15 +72,16 @@ impl<W: World> Mm<W> {
         progress
     }
 
-    /// Counts an entry into direct reclaim, under the highest zone whose pages help
+    /// Counts an entry into direct reclaim, in all and under the highest zone whose pages help
     /// (`reclaim_idx`).
     fn count_stall(&self, gfp: Gfp) {
         self.stat.event(VmEvent::AllocStall, 1);
         self.stat.event(ALLOC_STALLS[gfp.high_zoneidx()], 1);
     }
 
-    /// Scans the zones of a request, at one priority after another from 12 down to 0, until 32
-    /// pages are freed. Returns what [`Self::try_to_free_pages`] returns.
+    /// Scans the zones of a request from `node`, at one priority after another from 12 (a small
+    /// part of the lists) down to 0 (all of them), until 32 pages are freed; calls shrinkers, and
+    /// waits for congested devices. Returns what [`Self::try_to_free_pages`] returns.
     async fn direct_reclaim_loop(&self, node: u32, gfp: Gfp, sc: &mut ScanControl) -> u64 {
         let mut total_scanned = 0;
         let classzone = sc.classzone;
@@ -87,6 +89,8 @@ impl<W: World> Mm<W> {
             sc.priority = priority;
             self.note_priority(priority);
             sc.nr_scanned = 0;
+            // `lru`: reclaimable pages of the zones, for the shrinkers' share; `scanned`: the first
+            // zone scanned.
             let (mut lru, mut scanned) = (0, None);
             sc.classzone = self.reclaim_classzone(classzone);
             let highest = sc.classzone.max(gfp.high_zoneidx());
@@ -145,7 +149,8 @@ impl<W: World> Mm<W> {
         u64::from(self.policy.oom_retries == 0 && !self.counts_failures() && hope())
     }
 
-    /// Returns the first zone of `node` in the fallback list of node `list` up to `highest`.
+    /// Returns the first zone of the node `node` in the fallback list of the node `list` up to zone
+    /// type `highest`; `None` if there is none.
     fn first_of_node(&self, list: u32, highest: usize, node: u32) -> Option<usize> {
         let mut zones = self.nodes[list as usize].zonelists[highest].iter();
         zones
@@ -153,7 +158,7 @@ impl<W: World> Mm<W> {
             .map(|&z| usize::from(z))
     }
 
-    /// Returns true if reclaim has given a zone up for now.
+    /// Returns true if reclaim has given zone `z` up for now, by the policy's rule.
     #[inline]
     pub(crate) fn zone_hopeless(&self, z: usize) -> bool {
         match self.policy.hopeless_zones {
@@ -169,7 +174,7 @@ impl<W: World> Mm<W> {
         self.policy.hopeless_zones == HopelessZones::Failures && self.node_lru()
     }
 
-    /// Returns true if kswapd has given a node up.
+    /// Returns true if kswapd has given a node up: 16 runs in a row freed nothing.
     #[inline]
     pub(super) fn node_hopeless(&self, nid: u32) -> bool {
         self.nodes[nid as usize].kswapd_failures.get() >= MAX_RECLAIM_RETRIES
