@@ -30,8 +30,8 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    /// Makes a policy of the registry for each zone; `None` if the file pages are on Linux's two
-    /// lists.
+    /// Makes the eviction policy that the switch names for each zone; `None` if the file pages are
+    /// on Linux's two lists.
     pub fn new<W: World>(eviction: Eviction, zones: &[Zone<W>]) -> Option<Box<Self>> {
         let Eviction::Policy(name) = eviction else {
             return None;
@@ -40,6 +40,8 @@ impl Orders {
         Some(Self::of(name, zones, make))
     }
 
+    /// Makes an eviction policy called `name` for each zone; `make` gets the zone's number of
+    /// frames.
     fn of<W: World>(
         name: &'static str,
         zones: &[Zone<W>],
@@ -49,22 +51,23 @@ impl Orders {
         Box::new(Self { name, zones })
     }
 
-    /// Calls `f` with the policy of zone `z`; the caller holds the zone's `lru_lock`.
+    /// Calls `f` with the eviction policy of zone `z` and returns its result; the caller holds the
+    /// zone's `lru_lock`.
     fn with<R>(&self, z: usize, f: impl FnOnce(&mut dyn AnyPolicy) -> R) -> R {
         let mut policy = self.zones[z].lock().unwrap_or_else(PoisonError::into_inner);
         f(&mut **policy)
     }
 }
 
-/// Returns the number of a page among the pages of all files: file in the upper half, index in the
-/// lower.
+/// Returns the number by which an eviction policy knows a page among the pages of all files: file
+/// in the upper half, index in the lower.
 fn object<W: World>(page: Page<'_, W>) -> u64 {
     u64::from(page.mapping()) << 32 | u64::from(page.index())
 }
 
 impl<W: World> Mm<W> {
-    /// Orders file pages by policies that are not in the registry, one for each zone; `make` gets
-    /// the zone's number of slots.
+    /// Lets eviction policies that are not in the registry order the file pages, one for each zone;
+    /// `name` stands in errors, and `make` gets the zone's number of slots (frames).
     ///
     /// # Panics
     /// If a page is cached already.
@@ -82,13 +85,14 @@ impl<W: World> Mm<W> {
         self.orders.is_none()
     }
 
-    /// Returns true if a policy orders pages with these flags.
+    /// Returns true if an eviction policy orders pages with these flags: file pages that are not
+    /// unevictable, where there is a policy.
     #[inline(always)]
     pub(crate) fn is_ordered(&self, flags: u32) -> bool {
         self.orders.is_some() && Lru::of(flags) == Lru::InactiveFile
     }
 
-    /// Returns the policies, if they order this list.
+    /// Returns the zones' eviction policies, if they order the pages of this LRU list.
     #[inline(always)]
     pub(crate) fn ordering(&self, lru: Lru) -> Option<&Orders> {
         match &self.orders {
@@ -97,12 +101,13 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns a page's slot: its number in its zone.
+    /// Returns a page's slot in its zone's eviction policy: the frame's number within the zone.
     fn slot(&self, z: usize, pfn: Pfn) -> Slot {
         pfn - self.zones[z].start
     }
 
-    /// Tells the zone's policy that pages joined the list; the list lock is held.
+    /// Tells the eviction policy of zone `z`, if there is one for the list `lru`, that pages joined
+    /// the list; the list lock is held. `pages`: words with frame numbers.
     #[inline(always)]
     pub(crate) fn admit_ordered(&self, z: usize, lru: Lru, pages: &[W::U32]) {
         if let Some(orders) = self.ordering(lru) {
@@ -110,7 +115,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Tells a zone's policy of pages that missed the cache and are on the list now.
+    /// Tells the eviction policy of zone `z` of pages that missed the cache and are on the list
+    /// now.
     fn admit(&self, orders: &Orders, z: usize, pages: &[W::U32]) {
         orders.with(z, |policy| {
             for pfn in pages.iter().map(Word32::get) {
@@ -126,7 +132,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Tells the policy that a page was used. Returns false if no policy orders the page.
+    /// Tells the eviction policy of a file page's zone that the page was used. Returns false if no
+    /// policy orders the page.
     ///
     /// Admission itself stands for the first use after the page entered the cache, whether the page
     /// was brought in for that use or read ahead.
@@ -159,8 +166,9 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Isolates the pages that the policy chooses, in place of a list's tail; the list lock is
-    /// held. Returns the pages scanned and taken: pages that other tasks hold are only scanned.
+    /// Moves up to `n` pages that the eviction policy of zone `z` chooses to the task's list
+    /// `own_list`, in place of a list's tail; the list lock is held. Returns the numbers of pages
+    /// scanned and taken: pages that other tasks hold are only scanned.
     pub(crate) fn isolate_ordered(
         &self,
         orders: &Orders,
@@ -194,6 +202,7 @@ impl<W: World> Mm<W> {
                     self.zone_name(z)
                 );
                 if f & flag::LRU == 0 {
+                    // Reclaim of another task holds the page, and had asked the policy about it.
                     self.give_back(policy, z, pfn);
                     continue;
                 }
@@ -206,9 +215,9 @@ impl<W: World> Mm<W> {
         (scanned, taken)
     }
 
-    /// Gives a chosen page back to the policy and returns the policy's answer. A policy that would
-    /// have the page written and its slot taken (`Dirty::Write`) gets it as a new page instead,
-    /// because reclaim waits for no page.
+    /// Gives a page that the eviction policy chose back to it and returns its answer, which says
+    /// where a dirty page goes. A policy that would have the page written and its slot taken
+    /// (`Dirty::Write`) gets the page as a new one instead, because reclaim waits for no page.
     fn give_back(&self, policy: &mut dyn AnyPolicy, z: usize, pfn: Pfn) -> Dirty {
         let slot = self.slot(z, pfn);
         let answer = policy.dirty(slot);
@@ -224,8 +233,8 @@ impl<W: World> Mm<W> {
         answer
     }
 
-    /// Asks the policy about a dirty page that it chose. From here on the page is in the policy's
-    /// order, though reclaim still holds it.
+    /// Asks the eviction policy of its zone about a dirty page that it chose, and returns the
+    /// answer. From here on the page is in the policy's order, though reclaim still holds it.
     pub(crate) fn ask_ordered(&self, pfn: Pfn) -> Dirty {
         let z = self.frames.zone(pfn);
         self.zones[z].lru_lock.with(|| {
@@ -235,7 +244,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Gives the policy an isolated page that is on its list again; the list lock is held.
+    /// Gives an isolated page that is on its list again back to the eviction policy of zone `z`, if
+    /// there is one for the list `lru`; the list lock is held.
     #[inline(always)]
     pub(crate) fn keep_ordered(&self, z: usize, lru: Lru, pfn: Pfn) {
         if let Some(orders) = self.ordering(lru) {
@@ -243,7 +253,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Gives a page back to its zone's policy, unless the policy has it already (`RETURNED`).
+    /// Gives an isolated page back to the eviction policy of zone `z`, unless the policy has it
+    /// already (`RETURNED`).
     fn keep(&self, orders: &Orders, z: usize, pfn: Pfn) {
         let f = self.frames.clear_flags(pfn, flag::RETURNED);
         if f & flag::RETURNED != 0 {
@@ -258,8 +269,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Takes an isolated page that is about to be freed from the policy, if the policy has it
-    /// again.
+    /// Takes an isolated page of zone `z` that is about to be freed from its eviction policy, if
+    /// the policy was asked about it and so has it again.
     pub(crate) fn forget_returned(&self, z: usize, pfn: Pfn) {
         if self.orders.is_none() {
             return;
@@ -274,7 +285,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Takes a page that left its list for good from the policy; the list lock is held.
+    /// Takes a page that left its list for good from the eviction policy of zone `z`, if there is
+    /// one for the list `lru`; the list lock is held.
     #[inline(always)]
     pub(crate) fn remove_ordered(&self, z: usize, lru: Lru, pfn: Pfn) {
         if let Some(orders) = self.ordering(lru) {
@@ -282,8 +294,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Tells the policy that a page which it was given back dirty has been written. Returns false
-    /// if no policy orders the page.
+    /// Tells the eviction policy that a page which it got back dirty has been written. Returns
+    /// false if no policy orders the page.
     pub(crate) fn cleaned_ordered(&self, pfn: Pfn) -> bool {
         let z = self.frames.zone(pfn);
         if !self.is_ordered(self.frames.flags(pfn)) {
@@ -302,8 +314,8 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Checks a zone's policy by emptying a copy of it: it must hold once each slot whose page's
-    /// flags say so, and no other.
+    /// Checks the eviction policy of zone `z` by emptying a copy of it: the policy must hold once
+    /// each slot whose page's flags say so, and no other. Returns a text about the first error.
     pub(crate) fn check_order(&self, z: usize) -> Result<(), String> {
         let Some(orders) = &self.orders else {
             return Ok(());

@@ -12,8 +12,10 @@ use crate::world::{Audience, Cost, ShortLock, Word64, World};
 use crate::{Mm, Pfn};
 
 impl<W: World> Mm<W> {
-    /// Takes up to `n` pages from a list's tail onto the calling task's isolated list, in their
-    /// order, so that its tail is examined first. Returns the pages scanned and the pages taken.
+    /// Takes up to `n` pages from the tail of an LRU list of zone `z` (or its node) onto the
+    /// calling task's isolated list, in their order, so that its tail is examined first; counts and
+    /// reports them. `mode`: which list it is, for the trace. Returns the numbers of pages scanned
+    /// and taken.
     pub(crate) fn isolate(
         &self,
         z: usize,
@@ -31,6 +33,7 @@ impl<W: World> Mm<W> {
         self.lru_home(z).lru_lock.with(|| {
             if self.node_lru() {
                 (taken, skipped) = self.isolate_of_node(list, n, own_list, sc.classzone);
+                // A quarter of the pages of zones that the request cannot use counts as scanned.
                 scanned = taken + skipped / 4;
                 let file = usize::from(lru.is_file());
                 self.lru_home(z).recent_scanned[file].fetch_add(u64::from(taken));
@@ -92,10 +95,11 @@ impl<W: World> Mm<W> {
         (scanned, taken)
     }
 
-    /// Isolates pages from a node's list as [`Self::isolate`] does; the list lock is held. Pages of
-    /// zones that the request cannot use are moved to the head of the list, and a quarter of them
-    /// counts as scanned (4.9, which searches without bound; here at most as many are skipped as
-    /// are asked for, so that a span stays short). Returns the pages taken and the pages skipped.
+    /// Takes up to `n` pages from the tail of a node's list onto the task's list `own_list`; the
+    /// list lock is held. Pages of zones above `classzone`, which the request cannot use, are moved
+    /// to the head of the list, and a quarter of them counts as scanned (4.9, which searches
+    /// without bound; here at most as many are skipped as are asked for, so that a span stays
+    /// short). Returns the numbers of pages taken and skipped.
     fn isolate_of_node(&self, list: Pfn, n: u32, own_list: Pfn, classzone: usize) -> (u32, u32) {
         let frames = self.frames.table();
         let (mut taken, mut aside) = (0, 0);
@@ -129,7 +133,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Counts a page of a node's lists as no longer isolated.
+    /// Takes a page that is no longer isolated off its zone's count of isolated pages, where nodes
+    /// have the lists and so each page may be of another zone. `file`: a file page, not an
+    /// anonymous one.
     #[inline]
     pub(super) fn count_returned(&self, pfn: Pfn, file: bool) {
         if self.node_lru() {
@@ -139,7 +145,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Adds `n` to a zone's isolated pages. With node lists each page is counted by itself
+    /// Adds `n` (negative: fewer) to a zone's count of isolated file or anonymous pages. Does
+    /// nothing where nodes have the lists, since each page is counted by itself then
     /// (`count_returned`).
     pub(super) fn count_isolated(&self, z: usize, file: bool, n: i32) {
         if !self.node_lru() {
@@ -148,8 +155,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns true if so many pages are isolated that a direct reclaimer may not isolate more;
-    /// kswapd always may. If they are few, wakes the tasks that wait for that.
+    /// Returns true if so many file or anonymous pages of zone `z` (or its node) are isolated,
+    /// compared with its inactive list, that a direct reclaimer may not isolate more; kswapd always
+    /// may. If they are few, wakes the tasks that wait for that.
     pub(crate) fn too_many_isolated(&self, z: usize, file: bool, sc: &ScanControl) -> bool {
         if sc.kswapd {
             return false;
@@ -176,8 +184,8 @@ impl<W: World> Mm<W> {
         too_many
     }
 
-    /// Takes a page off its LRU list for good. Returns false if a reclaimer has isolated the page
-    /// and will put it back.
+    /// Takes a page off its LRU list for good, after draining per-CPU batches that may hold it.
+    /// Returns false if a reclaimer has isolated the page and will put it back.
     pub(crate) fn try_delete_from_lru(&self, pfn: Pfn) -> bool {
         if !self.frames.has(pfn, flag::LRU) || self.frames.has(pfn, flag::PINNED) {
             for cpu in 0..self.config.cpus {

@@ -27,8 +27,9 @@ const ALL_ZONES: u32 = 3;
 pub const KSWAPD_FLAGS: u32 = PF_KSWAPD | PF_MEMALLOC | PF_SWAPWRITE | PF_KTHREAD;
 
 impl<W: World> Mm<W> {
-    /// Wakes the kswapd of zone `z`'s node if it sleeps and the zone needs pages for this request
-    /// (`kswapd_wanted`), and records the order and classzone for its next run.
+    /// Records a request of 2^`order` pages up to zone type `classzone` for the kswapd of zone
+    /// `z`'s node, and wakes it if it sleeps and the zone needs pages for the request
+    /// (`kswapd_wanted`).
     pub(crate) fn wakeup_kswapd(&self, z: usize, gfp: Gfp, order: u32, classzone: usize) {
         let zone = &self.zones[z];
         let node = &self.nodes[zone.node as usize];
@@ -65,8 +66,8 @@ impl<W: World> Mm<W> {
         self.world.wake(queue::kswapd(zone.node));
     }
 
-    /// Returns the mark above which [`Self::wakeup_kswapd`] leaves kswapd asleep for a single page.
-    /// `None`: the policy needs the full test (`kswapd_wanted`).
+    /// Returns the watermark above which [`Self::wakeup_kswapd`] leaves kswapd asleep for a single
+    /// page. `None`: the policy needs the full test (`kswapd_wanted`).
     #[inline(always)]
     pub(crate) fn wake_mark(&self) -> Option<Mark> {
         let policy = &self.policy;
@@ -102,8 +103,9 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Returns true if a request of this order and classzone wants the zone's kswapd to work: the
-    /// watermark that `kswapd_wake` names is not met, or a zone of the node is boosted.
+    /// Returns true if a request of 2^`order` pages up to zone type `classzone` wants the kswapd of
+    /// zone `z` to work: the watermark that `kswapd_wake` names is not met, or a zone of the node
+    /// is boosted.
     #[inline]
     fn kswapd_wanted(&self, z: usize, order: u32, classzone: usize) -> bool {
         let zone = &self.zones[z];
@@ -115,7 +117,7 @@ impl<W: World> Mm<W> {
         !ok || self.node_boosted(zone.node, classzone)
     }
 
-    /// Wakes tasks that are throttled for the node's reserves if those are refilled
+    /// Wakes tasks that are throttled for the reserves of node `nid` if those are refilled
     /// (`reserves_ok`).
     fn wake_for_reserves(&self, nid: u32) {
         if self.reserves_ok(nid) {
@@ -182,6 +184,7 @@ impl<W: World> Mm<W> {
             // The kernel tries to sleep before each balance run.
             if self.policy.kswapd_zone == KswapdZone::Highest {
                 let asked = node.request();
+                // A request is an order and, if anything was asked for, a classzone.
                 if !gave_up {
                     (order, classzone) = (asked.0, asked.1.unwrap_or(classzone));
                 }
@@ -260,8 +263,8 @@ impl<W: World> Mm<W> {
         !self.sleeping_prematurely(nid, order, classzone)
     }
 
-    /// Sleeps until kswapd is woken. Where watermarks adjust themselves, it wakes up now and then
-    /// to let them decay (`decay_marks`).
+    /// Sleeps in the queue `q` until the kswapd of node `nid` is woken. Where watermarks adjust
+    /// themselves, it wakes up now and then to let them decay (`decay_marks`).
     async fn sleep_until_woken(&self, nid: u32, q: WaitQueue, mut ticket: u64) {
         while let Some(pause) = self.until_decay(nid) {
             if self.world.wait(q, ticket, Some(pause)).await {
@@ -276,7 +279,9 @@ impl<W: World> Mm<W> {
         self.world.wait(q, ticket, None).await;
     }
 
-    /// Installs the normal counter thresholds while kswapd sleeps, the pressure ones otherwise.
+    /// Sets the thresholds of the per-CPU counter differences of a node's zones: the normal ones
+    /// while kswapd sleeps, the smaller ones otherwise, so that counts of free pages are more
+    /// exact.
     fn set_thresholds(&self, nid: u32, normal: bool) {
         if self.policy.free_snapshot == FreeSnapshot::WhileAwake {
             return;
@@ -325,9 +330,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns true if one of the zones that a request may use is above its high watermark. From
-    /// 4.8 on that is enough (at first kswapd's sleep test wanted all of them, which a later
-    /// release mended).
+    /// Returns true if one of the zones of node `nid` that a request may use is above its high
+    /// watermark. From 4.8 on that is enough (at first kswapd's sleep test wanted all of them,
+    /// which a later release mended).
     fn some_balanced(&self, nid: u32, order: u32, classzone: usize) -> bool {
         let mut zones = self.nodes[nid as usize].zones.iter();
         zones.any(|&z| {
@@ -336,8 +341,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Returns true if a zone is above its high watermark, for a kswapd about to sleep as for one
-    /// at work.
+    /// Returns true if a zone is above its high watermark for a request of 2^`order` pages up to
+    /// `classzone`, for a kswapd about to sleep as for one at work.
     ///
     /// With `free_snapshot = "while-awake"` the count differs between the two: 2.6.37's
     /// `zone_nr_free_pages` tests whether kswapd is on its wait queue, where it is while it tests
@@ -368,8 +373,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Reclaims until the node's zones are above their high watermarks. Returns the order that it
-    /// ended with, which is lower than `order` if it gave up on contiguous pages.
+    /// Reclaims, as the kswapd of node `nid`, until its zones up to `classzone` are above their
+    /// high watermarks. Returns the order that it ended with, which is lower than `order` if it
+    /// gave up on contiguous pages.
     async fn balance_pgdat(&self, nid: u32, mut order: u32, classzone: usize) -> u32 {
         if self.node_lru() {
             return self.balance_node(nid, order, classzone).await;
@@ -447,8 +453,9 @@ impl<W: World> Mm<W> {
         order
     }
 
-    /// Balances a node with the loop of 4.8: scans the node's lists as a whole until one of the
-    /// zones up to `classzone` is balanced. Returns the order that it ended with.
+    /// Balances a node with the loop of 4.8: scans the node's lists as a whole, at falling
+    /// priorities, until one of the zones up to `classzone` is balanced. Returns the order that it
+    /// ended with.
     async fn balance_node(&self, nid: u32, order: u32, classzone: usize) -> u32 {
         self.stat.event(VmEvent::PageOutRun, 1);
         let zones = &self.nodes[nid as usize].zones;
@@ -490,6 +497,8 @@ impl<W: World> Mm<W> {
             }
             reclaimed += sc.nr_reclaimed;
             if sc.priority == 0 && reclaimed == 0 {
+                // Another try, in which anonymous pages are scanned although file pages seem
+                // enough.
                 if self.policy.trim_retry && sc.trim_failed && !sc.no_trim {
                     (sc.no_trim, sc.priority) = (true, DEF_PRIORITY);
                 } else if self.counts_failures() {
@@ -508,8 +517,8 @@ impl<W: World> Mm<W> {
         sc.order
     }
 
-    /// Scans a zone unless it is balanced for requests up to `end_zone`. Returns true if it was
-    /// balanced, or its whole target was scanned.
+    /// Scans zone `z` and calls its shrinkers, unless it is balanced for requests up to `end_zone`.
+    /// Returns true if it was balanced, or its whole target was scanned.
     async fn kswapd_shrink_zone(&self, z: usize, end_zone: usize, sc: &mut ScanControl) -> bool {
         let zone = &self.zones[z];
         sc.nr_to_reclaim = zone.mark(Mark::High).max(SWAP_CLUSTER_MAX);
@@ -533,7 +542,7 @@ impl<W: World> Mm<W> {
         sc.nr_scanned >= sc.nr_to_reclaim
     }
 
-    /// Gives a zone up if its pages were scanned often enough for nothing, unless its shrinkers
+    /// Gives zone `z` up if its pages were scanned often enough for nothing, unless its shrinkers
     /// have freed `slab` objects (both loops, up to 3.11); otherwise kswapd would scan it over and
     /// over until another task frees pages. Where nodes have the lists, all zones of the node are
     /// given up.
@@ -548,8 +557,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Asks the shrinkers for objects in proportion to the pages of a zone that were scanned.
-    /// Returns the objects that they freed.
+    /// Asks the shrinkers for objects in proportion to the pages of zone `z` that were scanned,
+    /// compared with those on the lists of the node up to `end_zone`. Returns the objects that they
+    /// freed.
     pub(crate) async fn kswapd_shrink_slab(
         &self,
         z: usize,
@@ -565,13 +575,14 @@ impl<W: World> Mm<W> {
         self.shrink_slab(pressure, sc).await
     }
 
-    /// Returns true if a zone is HighMem and its pages hold too many buffer heads in low memory
-    /// (3.4).
+    /// Returns true if a zone is HighMem and its pages have too many buffer heads, which take low
+    /// memory, so that it is reclaimed though it is balanced (3.4).
     fn owes_buffers(&self, z: usize) -> bool {
         self.zones[z].kind == crate::ZoneType::HighMem && self.reclaims_highmem()
     }
 
-    /// Returns true if kswapd may leave a zone alone while a zone up to `end_zone` needs pages.
+    /// Returns true if kswapd may leave zone `z` alone while it balances the node for zones up to
+    /// `end_zone`: the zone is above the mark that the policy asks for.
     fn lower_zone_balanced(&self, z: usize, order: u32, end_zone: usize) -> bool {
         let zone = &self.zones[z];
         if self.owes_buffers(z) {
@@ -595,8 +606,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Runs once through the priorities, from 12 downwards, over the zones up to the highest
-    /// unbalanced one. Returns true if the node is balanced.
+    /// Reclaims in the zones of node `nid` up to the highest unbalanced one, once at each priority
+    /// from 12 down to 0, until they are balanced (3.0's loop of kswapd). Returns true if the node
+    /// is balanced; false ends the pass after a priority that reclaimed enough, or after the last.
     async fn balance_pass(&self, nid: u32, classzone: usize, sc: &mut ScanControl) -> bool {
         let node = &self.nodes[nid as usize];
         let mut total_scanned = 0;
@@ -675,8 +687,9 @@ impl<W: World> Mm<W> {
         false
     }
 
-    /// Returns the highest zone that is below its high watermark, or owes buffer heads. Shrinks the
-    /// active anonymous lists that it passes where their inactive lists are too short.
+    /// Returns the highest zone of node `nid` that is below its high watermark, or owes buffer
+    /// heads; `None`: there is none. Shrinks the active anonymous lists that it passes where their
+    /// inactive lists are too short.
     async fn highest_unbalanced(&self, nid: u32, sc: &mut ScanControl) -> Option<usize> {
         for i in (0..self.nodes[nid as usize].zones.len()).rev() {
             let z = usize::from(self.nodes[nid as usize].zones[i]);

@@ -35,6 +35,7 @@ pub(crate) struct PutBack {
 }
 
 impl<W: World> Pagevec<W> {
+    /// Makes an empty batch, which is full at `most` pages.
     pub fn new(most: u8) -> Self {
         Self {
             n: bytemuck::Zeroable::zeroed(),
@@ -43,7 +44,7 @@ impl<W: World> Pagevec<W> {
         }
     }
 
-    /// Adds a page; returns true if the batch is full now.
+    /// Adds a page to the batch; returns true if the batch is full now.
     #[inline(always)]
     fn push(&self, pfn: Pfn) -> bool {
         let n = self.n.get() as usize;
@@ -58,7 +59,7 @@ impl<W: World> Pagevec<W> {
         self.most - self.n.get()
     }
 
-    /// Adds pages; the caller has checked that they fit.
+    /// Adds pages to the batch; the caller has checked that they fit.
     #[inline(always)]
     pub fn push_many(&self, pages: impl Iterator<Item = Pfn>) {
         let n = self.n.get();
@@ -84,6 +85,7 @@ impl<W: World> Pagevec<W> {
         true
     }
 
+    /// Returns the pages in the batch, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = Pfn> + '_ {
         self.pages[..self.n.get() as usize].iter().map(Word32::get)
     }
@@ -102,6 +104,7 @@ pub(crate) struct Pagevecs<W: World> {
 }
 
 impl<W: World> Pagevecs<W> {
+    /// Makes the empty batches of a CPU, each of up to `most` pages.
     pub fn new(most: u8) -> Self {
         Self {
             add: std::array::from_fn(|_| Pagevec::new(most)),
@@ -113,19 +116,20 @@ impl<W: World> Pagevecs<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Returns the sentinel of a list of the zone, or of its node where nodes have the lists.
+    /// Returns the sentinel of an LRU list of zone `z`, or of its node where nodes have the lists.
     #[inline(always)]
     pub(crate) fn lru_list(&self, z: usize, lru: Lru) -> Pfn {
         self.zones[z].lru + lru as u32
     }
 
-    /// Returns the number of pages on a list, by the cheap counter.
+    /// Returns the number of pages on an LRU list of zone `z` (or its node), by the cheap counter.
     #[inline(always)]
     pub(crate) fn lru_size(&self, z: usize, lru: Lru) -> u64 {
         self.lru_stat(z, lru.size_item())
     }
 
-    /// Returns a counter of the owner of the zone's LRU lists: the zone, or its whole node.
+    /// Returns a counter of the owner of zone `z`'s LRU lists: of the zone, or the sum over its
+    /// node.
     #[inline(always)]
     pub(crate) fn lru_stat(&self, z: usize, item: ZoneStat) -> u64 {
         if !self.node_lru() {
@@ -153,7 +157,8 @@ impl<W: World> Mm<W> {
         self.stat.add(self.world.cpu(), z, lru.size_item(), n);
     }
 
-    /// Puts a new page into the add batch of its list.
+    /// Puts a new page into this CPU's batch of pages that will join the list `lru`, and moves the
+    /// batch to its list if it is full.
     #[inline(always)]
     pub(crate) fn lru_cache_add(&self, pfn: Pfn, lru: Lru) {
         debug_assert!(!self.frames.has(pfn, flag::LRU));
@@ -169,7 +174,8 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::Lru, 1);
     }
 
-    /// Moves a batch's pages to the head of their list, zone by zone in the order of the batch.
+    /// Moves the pages of the batch `pv` to the head of the list `lru` of their zones, run by run
+    /// in the order of the batch, and empties the batch; the batch's lock is held.
     pub(crate) fn drain_add(&self, pv: &Pagevec<W>, lru: Lru) {
         let n = pv.n.get() as usize;
         let mut i = 0;
@@ -211,7 +217,7 @@ impl<W: World> Mm<W> {
         pv.n.set(0);
     }
 
-    /// Traces the insertion of a batch's pages, which are on their list now.
+    /// Reports to the trace that the pages of a batch joined the list `lru`.
     #[inline(never)]
     fn tell_inserted(&self, pv: &Pagevec<W>, lru: Lru) {
         for pfn in pv.iter() {
@@ -226,8 +232,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Moves a batch's pages to the tail of their inactive lists, except those that left their list
-    /// or must stay.
+    /// Moves the pages of the batch `pv` to the tail of their inactive lists, to be reclaimed next,
+    /// except those that left their list or must stay; empties the batch.
     fn drain_rotate(&self, pv: &Pagevec<W>) {
         let mut moved = 0;
         for pfn in pv.iter() {
@@ -253,8 +259,9 @@ impl<W: World> Mm<W> {
         self.stat.event(VmEvent::PgRotated, moved);
     }
 
-    /// Returns the flag that keeps a page from rotating to the tail once it is clean: `ACTIVE`,
-    /// unless reclaim moves unwritten pages to the active list, where they wait for just that.
+    /// Returns the flags that keep a page from rotating to the inactive tail once it is clean:
+    /// `ACTIVE`, or none (0) if reclaim moves unwritten pages to the active list, where they wait
+    /// for just that.
     #[inline(always)]
     fn active_stays(&self) -> u32 {
         match self.policy.unwritten_pages {
@@ -263,8 +270,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Moves a batch's pages to the head of their active lists, except those that left their list
-    /// or are active already.
+    /// Moves the pages of the batch `pv` to the head of their active lists, except those that left
+    /// their list or are active already; empties the batch.
     fn drain_activate(&self, pv: &Pagevec<W>) {
         for pfn in pv.iter() {
             let z = self.frames.zone(pfn);
@@ -295,12 +302,13 @@ impl<W: World> Mm<W> {
         pv.n.set(0);
     }
 
-    /// Empties the batches of the calling task's CPU.
+    /// Moves the pages in the batches of the calling task's CPU to their LRU lists.
     pub fn lru_add_drain(&self) {
         self.lru_add_drain_cpu(self.world.cpu());
     }
 
-    /// Empties the batches of one CPU.
+    /// Moves the pages in the batches of one CPU (pages to be added, rotated or activated) to their
+    /// LRU lists.
     pub fn lru_add_drain_cpu(&self, cpu: usize) {
         debug_assert!(cpu < self.config.cpus, "CPU {cpu} does not exist");
         let pv = &self.pagevecs[cpu];
@@ -345,7 +353,7 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Queues an inactive page that is on a list for activation.
+    /// Queues an inactive page that is on a list for activation, in this CPU's batch.
     fn activate_page(&self, pfn: Pfn) {
         let f = self.frames.flags(pfn);
         if f & flag::LRU == 0
@@ -363,8 +371,8 @@ impl<W: World> Mm<W> {
     }
 
     /// Records one software access to a page (docs/reference/memory-model.md#page-states): the
-    /// second one activates it. The policy `mark_accessed` decides whether a page that still waits
-    /// in an add batch is activated.
+    /// second one activates it. `path`: the kind of access; writes count in some kernels only. The
+    /// policy `mark_accessed` decides whether a page that still waits in an add batch is activated.
     pub fn mark_page_accessed(&self, pfn: Pfn, path: TrackPath) {
         if path == TrackPath::BufferedWrite && self.policy.accesses == Accesses::Reads {
             return;
@@ -410,8 +418,8 @@ impl<W: World> Mm<W> {
             || f & flag::LRU == 0 && self.policy.mark_accessed != MarkAccessed::InBatch
     }
 
-    /// Moves a page that waits in an inactive add batch of this CPU to the active one; a page in
-    /// another CPU's batch stays inactive.
+    /// Moves a page from the batch of this CPU in which it waits to join an inactive list to that
+    /// of the active list; a page in another CPU's batch stays inactive.
     fn activate_in_batch(&self, pfn: Pfn, path: TrackPath) {
         let pv = &self.pagevecs[self.world.cpu()];
         pv.lock.with(|| {
@@ -433,8 +441,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Takes an isolated page off the calling task's list and puts it at the head of the list that
-    /// its flags name, which is returned.
+    /// Takes an isolated page of zone `z` off the calling task's list and puts it at the head of
+    /// the LRU list that its flags name, which is returned.
     #[inline(always)]
     pub(crate) fn putback_lru_page(&self, z: usize, pfn: Pfn) -> Lru {
         let mut back = PutBack::default();
@@ -443,7 +451,8 @@ impl<W: World> Mm<W> {
         lru
     }
 
-    /// Counts the pages that calls of [`Self::put_back`] have put back without counting them.
+    /// Adds the pages that calls of [`Self::put_back`] have put back without counting them to the
+    /// sizes of the lists of zone `z`.
     pub(crate) fn count_put_back(&self, z: usize, back: PutBack) {
         for (lru, n) in Lru::ALL.into_iter().zip(back.uncounted) {
             if n > 0 {
@@ -453,8 +462,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Puts one of several isolated pages back as [`Self::putback_lru_page`] does;
-    /// [`Self::count_put_back`] must follow the last one.
+    /// Puts one of several isolated pages of zone `z` back as [`Self::putback_lru_page`] does, and
+    /// adds it to the numbers in `back`; [`Self::count_put_back`] must follow the last one.
     #[inline]
     pub(crate) fn put_back(&self, z: usize, pfn: Pfn, back: &mut PutBack) -> Lru {
         let node_lru = self.node_lru();
@@ -482,8 +491,9 @@ impl<W: World> Mm<W> {
         lru
     }
 
-    /// Puts back all pages that the calling task has isolated from a zone's list, the last one
-    /// first, as [`Self::putback_lru_page`] does. Returns how many came to an active list.
+    /// Puts back all pages that the calling task has isolated from a list of zone `z` (`file`: of
+    /// file pages), the last one first, as [`Self::putback_lru_page`] does. Returns how many came
+    /// to an active list.
     pub(crate) fn put_back_isolated(&self, z: usize, file: bool) -> u64 {
         let (frames, own_list) = (self.frames.table(), self.isolated_list(self.world.task()));
         let plain = !self.node_lru() && self.orders.is_none();
@@ -506,9 +516,10 @@ impl<W: World> Mm<W> {
         active
     }
 
-    /// Moves the tail of the task's list to the head of a zone's list, as long as the pages belong
-    /// there and have no waiters. Their order is that of putting them back one by one from the
-    /// last.
+    /// Moves the tail of the task's isolated list `own_list` to the head of the list of zone `z`
+    /// that `f`, the flags of its last page, name, as long as the pages belong there and have no
+    /// waiters. Their order is that of putting them back one by one from the last. Adds them to the
+    /// numbers in `back`.
     #[inline(always)]
     fn put_back_row(&self, z: usize, own_list: Pfn, mut f: u32, back: &mut PutBack) {
         let lru = Lru::of(f);

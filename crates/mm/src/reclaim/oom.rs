@@ -37,8 +37,8 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the pages that the process's end would free: those in memory and in the swap area,
-    /// and its page tables (`oom_badness`).
+    /// Returns the OOM killer's score of the process: the pages that its end would free, in memory
+    /// and in the swap area, and its page tables (`oom_badness`).
     fn points(&self) -> u64 {
         let Held {
             anon,
@@ -62,9 +62,9 @@ enum Found {
 }
 
 impl<W: World> Mm<W> {
-    /// Makes the calling task run a program as process `pid`, or as a thread of it; the process was
-    /// forked by process `parent` (0: by none that could be killed). Numbers are above 0 and are
-    /// never used twice.
+    /// Makes the calling task run a program as process `pid`, or as a thread of it, which the OOM
+    /// killer may kill; the process was forked by process `parent` (0: by none that could be
+    /// killed). Numbers are above 0 and are never used twice.
     pub fn begin_process(&self, pid: u32, parent: u32) {
         assert!(pid > 0 && pid != parent, "process {pid} of {parent}");
         let task = self.current();
@@ -73,8 +73,9 @@ impl<W: World> Mm<W> {
         task.flags.fetch_or(PF_KILLABLE);
     }
 
-    /// Notes that the calling task's program has ended. If it was the last thread of its process,
-    /// the process's memory has been given back.
+    /// Notes that the calling task's program has ended, so that the OOM killer no longer considers
+    /// the task. If it was the last thread of its process, the process's memory has been given
+    /// back.
     pub fn end_process(&self) {
         debug_assert!(self.current_process().is_some(), "no process to end");
         self.current().flags.fetch_and(!(PF_KILLABLE | PF_DYING));
@@ -96,13 +97,14 @@ impl<W: World> Mm<W> {
         self.current().flags() & PF_DYING != 0
     }
 
-    /// Returns the calling task's process, if it belongs to one that can be killed.
+    /// Returns the number of the calling task's process; `None` if the OOM killer may not kill it.
     pub(crate) fn current_process(&self) -> Option<u32> {
         let task = self.current();
         (task.flags() & PF_KILLABLE != 0).then(|| task.process.get())
     }
 
-    /// Returns every process that can be killed, in the order of their tasks, with what they hold.
+    /// Returns every process that the OOM killer may kill, in the order of their tasks, with the
+    /// memory that each holds.
     fn candidates(&self) -> Vec<Candidate> {
         let mut all: Vec<Candidate> = Vec::new();
         for (nth, task) in self.tasks.iter().enumerate() {
@@ -129,7 +131,10 @@ impl<W: World> Mm<W> {
         all
     }
 
-    /// Chooses the process to kill (`select_bad_process`, and `oom_kill_process` for the children).
+    /// Chooses the process to kill among `all`: the one with most memory, or the one that asks for
+    /// memory (`vm.oom_kill_allocating_task`); a child of it with memory of its own is taken in its
+    /// place (`select_bad_process`, `oom_kill_process`). While a killed process is dying, none is
+    /// chosen.
     fn select_bad_process(&self, all: &[Candidate]) -> Found {
         if all.iter().any(|c| c.dying) {
             return Found::Dying;
@@ -153,9 +158,10 @@ impl<W: World> Mm<W> {
         Found::Victim(child.unwrap_or(chosen))
     }
 
-    /// Runs the OOM stage of an allocation. Returns true if no process can be killed and the run
-    /// has to end. Returns false if the allocation starts anew, because a process was killed,
-    /// another task is in the OOM stage, or there is memory after all.
+    /// Runs the OOM stage of a failed allocation of 2^`order` pages from `node`. Returns true if no
+    /// process can be killed and the run has to end. Returns false if the allocation starts anew,
+    /// because a process was killed, another task is in the OOM stage, or there is memory after
+    /// all.
     pub(crate) async fn oom_stage(&self, node: u32, gfp: Gfp, order: u32) -> bool {
         let zones: Vec<usize> = self.eligible(node, gfp).collect();
         if zones
@@ -186,8 +192,9 @@ impl<W: World> Mm<W> {
         ends
     }
 
-    /// Kills a process, unless one is dying already. Returns true if none can be killed or the
-    /// victim does not end: the run ends then, with a report.
+    /// Kills a process for a failed request of 2^`order` pages, unless one is dying already.
+    /// Returns true if none can be killed or the victim does not end: the run ends then, with a
+    /// report.
     pub(crate) fn out_of_memory(&self, gfp: Gfp, order: u32) -> bool {
         let asker = self.world.task();
         self.emit(Audience::Traces, || Event::OutOfMemory {
@@ -267,7 +274,7 @@ impl<W: World> Mm<W> {
         self.world.oom_killed(kill);
     }
 
-    /// Returns the pages of all zones.
+    /// Returns the number of pages of all zones.
     fn ram(&self) -> u64 {
         self.zones.iter().map(|z| u64::from(z.size)).sum()
     }
@@ -290,7 +297,8 @@ impl<W: World> Mm<W> {
         out
     }
 
-    /// Appends each zone's free pages, watermarks and levels (`show_free_areas`).
+    /// Appends each zone's free pages, watermarks and other levels, in kB, to the OOM report
+    /// (`show_free_areas`).
     fn put_zones_free(&self, out: &mut String) -> std::fmt::Result {
         for z in 0..self.zones.len() {
             let (zone, home) = (&self.zones[z], self.lru_home(z));
@@ -323,7 +331,7 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
-    /// Appends each zone's number of free blocks by order.
+    /// Appends each zone's number of free blocks by order to the OOM report.
     fn put_free_lists(&self, out: &mut String) -> std::fmt::Result {
         for zone in &self.zones {
             write!(out, "Node {} {}:", zone.node, zone.kind.name())?;
@@ -339,7 +347,8 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
-    /// Appends the table of processes that could be killed (`dump_tasks`).
+    /// Appends the table of processes that could be killed, with their memory in pages, to the OOM
+    /// report (`dump_tasks`).
     fn put_tasks(&self, all: &[Candidate], out: &mut String) {
         out.push_str("[ pid ]  ppid total_vm      rss nr_ptes swapents name\n");
         for c in all {

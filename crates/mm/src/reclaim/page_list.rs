@@ -72,8 +72,8 @@ struct PageList {
 }
 
 impl PageList {
-    /// Unlocks a page that belongs to no file or region any more, and adds it to the pages to be
-    /// freed.
+    /// Unlocks a page that belongs to no file or region any more, and adds it to the pages that are
+    /// freed together at the end.
     #[inline(always)]
     fn free<W: World>(&mut self, mm: &Mm<W>, page: Page<'_, W>, pfn: Pfn) {
         mm.unlock_and_clear(page, pfn, flag::REFERENCED | flag::ACTIVE | flag::RECLAIM);
@@ -81,14 +81,14 @@ impl PageList {
         self.batch.reclaimed += 1;
     }
 
-    /// Returns the slots for the next pages of a run: behind the freed pages and those of the run
-    /// so far.
+    /// Returns the slots of the array of freed pages for the next pages of a run of clean pages:
+    /// behind the freed pages and those of the run so far.
     #[inline(always)]
     fn behind(&mut self, run: &CleanRun) -> &mut [Pfn] {
         &mut self.freed[self.batch.reclaimed as usize + run.n as usize..]
     }
 
-    /// Adds a page to the run, which stands behind the freed pages.
+    /// Adds a page to the run of clean pages, which stands behind the freed pages in their array.
     #[inline(always)]
     fn push_clean(&mut self, run: &mut CleanRun, pfn: Pfn) {
         self.freed[(self.batch.reclaimed as u32 + run.n) as usize % SWAP_CLUSTER_MAX as usize] =
@@ -123,8 +123,8 @@ impl CleanPages {
         | flag::PINNED
         | flag::LOCKED;
 
-    /// Returns true if an unmapped page with these flags, read when it was locked, is freed without
-    /// an examination.
+    /// Returns true if an unmapped page that had these flags when it was locked is freed without an
+    /// examination: a clean file page that no task holds, not ordered by an eviction policy.
     #[inline(always)]
     fn may_free(self, flags: u32) -> bool {
         !self.ask_policy && flags & (Self::LOOK | flag::CACHED) == flag::CACHED
@@ -141,8 +141,9 @@ struct CleanRun {
 }
 
 impl CleanRun {
-    /// Returns file and leaf of a page that is freed without an examination and for which the world
-    /// need not be asked.
+    /// Returns the file of a page and the number of its leaf (index / 64) there, if the page is
+    /// clean and unmapped and so is freed without an examination, and has none of the flags
+    /// `ask_flags`, for which the world must be asked; else `None`.
     #[inline(always)]
     fn leaf_of<W: World>(page: Page<'_, W>, ask_flags: u32) -> Option<(u32, u32)> {
         let look = CleanPages::LOOK | flag::CACHED | ask_flags;
@@ -150,9 +151,9 @@ impl CleanRun {
         clean.then(|| (page.mapping(), page.index() / SLOTS))
     }
 
-    /// Locks pages, from `at` towards the head of their list, as long as they are clean, unmapped,
-    /// of the run's leaf and have none of the flags `ask_flags`, and puts them into `into`. Returns
-    /// their number and the page in front of them.
+    /// Locks isolated pages, from `at` towards the head of their list, as long as they are clean,
+    /// unmapped, of the run's file and leaf and have none of the flags `ask_flags`, and puts them
+    /// into `into`. Returns their number and the page in front of them.
     #[inline(always)]
     fn extend<W: World>(
         &mut self,
@@ -201,8 +202,10 @@ enum Pageout {
 }
 
 impl<W: World> Mm<W> {
-    /// Examines every isolated page, from the tail of the task's list on. Frees what it can, in one
-    /// go at the end; pages that stay are left on the list.
+    /// Examines the `n` pages on the calling task's isolated list, from the tail on, which come
+    /// from the list `lru` of zone `z`. Frees what it can, in one go at the end, and writes dirty
+    /// pages as allowed; pages that stay are left on the list. Returns counts of the pages by what
+    /// became of them.
     pub(super) async fn shrink_page_list(
         &self,
         z: usize,
@@ -248,6 +251,7 @@ impl<W: World> Mm<W> {
             if verdict == Verdict::Free && self.remove_mapping(page, pfn, &mut list.uncached) {
                 self.forget_returned(z, pfn);
                 self.count_removed(z, std::mem::take(&mut list.uncached));
+                // The page leaves the list, so the one behind it is the last that was kept.
                 list.kept = self.frames.table().after(pfn);
                 self.frames.del(pfn);
                 list.free(self, page, pfn);
@@ -279,7 +283,7 @@ impl<W: World> Mm<W> {
         batch
     }
 
-    /// Counts `n` reclaimed pages of a zone, for kswapd or for direct reclaim.
+    /// Counts `n` pages of zone `z` that reclaim freed, for kswapd or for direct reclaim.
     pub(super) fn count_stolen(&self, z: usize, kswapd: bool, n: u64) {
         let by = if kswapd {
             ZoneEvent::PgStealKswapd
@@ -387,8 +391,9 @@ impl<W: World> Mm<W> {
         stop
     }
 
-    /// Frees a run of clean, unmapped pages that reclaim has locked: does what [`Self::examine`],
-    /// which frees such pages, and [`Self::remove_mapping`] do, with one look-up in the index.
+    /// Frees the pending run of clean, unmapped pages, which reclaim has locked, if it has any:
+    /// does what [`Self::examine`] and [`Self::remove_mapping`] do with such pages, with one
+    /// look-up in the index.
     #[inline(always)]
     fn free_clean(
         &self,
@@ -404,7 +409,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Takes the pages of a run out of their file, and wakes the tasks that wait for them.
+    /// Takes the pages of a run of clean pages out of their file, leaving shadows if `rules` say
+    /// so, and wakes the tasks that wait for them.
     #[inline(never)]
     fn free_clean_run(&self, run: &CleanRun, rules: CleanPages, list: &mut PageList) {
         let (n, (mapping, leaf)) = (run.n, run.leaf);
@@ -442,7 +448,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Unlocks an isolated page that stays; activates it if the verdict says so.
+    /// Unlocks an isolated page that reclaim keeps; marks it active first if the verdict says so.
     fn keep_isolated(&self, pfn: Pfn, verdict: Verdict, batch: &mut Batch) {
         if verdict == Verdict::Activate && !self.is_ordered(self.frames.flags(pfn)) {
             if self.frames.has(pfn, flag::SWAPCACHE) && self.swap_is_half_full() {
@@ -459,14 +465,15 @@ impl<W: World> Mm<W> {
         self.unlock_isolated(pfn);
     }
 
-    /// Releases the lock that reclaim tried. Few pages have waiters, so it wakes only where
+    /// Releases the page lock that reclaim tried. Few pages have waiters, so it wakes only where
     /// `WAITERS` is set.
     #[inline(always)]
     pub(crate) fn unlock_isolated(&self, pfn: Pfn) {
         self.unlock_and_clear(self.frames.page(pfn), pfn, 0);
     }
 
-    /// Unlocks a page as [`Mm::unlock_isolated`] does, and clears `bits` in the same step.
+    /// Unlocks a page as [`Mm::unlock_isolated`] does, and clears the flags `bits` in the same
+    /// step.
     #[inline(always)]
     pub(crate) fn unlock_and_clear(&self, page: Page<'_, W>, pfn: Pfn, bits: u32) {
         let before = page.clear_flags(flag::LOCKED | flag::WAITERS | bits);
@@ -476,8 +483,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Decides on a page by the rules of docs/reference/reclaim.md#page-decisions, up to the point
-    /// where a dirty page would be written.
+    /// Decides whether an isolated, locked page is kept, activated, freed or written, by the rules
+    /// of docs/reference/reclaim.md#page-decisions, up to the point where a dirty page would be
+    /// written. Unmaps it and gives it a swap slot if need be. Counts the page in `sc` and `batch`.
     #[inline]
     fn examine(
         &self,
@@ -576,7 +584,8 @@ impl<W: World> Mm<W> {
         Verdict::Free
     }
 
-    /// Returns the verdict for a page that is under writeback or left to the flusher.
+    /// Returns the verdict for a page that is under writeback or left to the flusher: it stays
+    /// inactive, or waits on the active list, by the policy.
     fn unwritten(&self) -> Verdict {
         match self.policy.unwritten_pages {
             UnwrittenPages::Inactive => Verdict::Keep,
@@ -616,8 +625,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Counts a page that is dirty or under writeback for the zone's flags; anonymous pages count
-    /// as neither, but may count as congested (`page_check_dirty_writeback`).
+    /// Counts a page with the flags `f` that is dirty or under writeback in `batch`, from which the
+    /// zone's flags follow; anonymous pages count as neither, but may count as congested
+    /// (`page_check_dirty_writeback`).
     #[inline(never)]
     fn count_for_flags(&self, page: Page<'_, W>, f: u32, batch: &mut Batch) {
         let again = f & flag::WRITEBACK != 0 && f & flag::RECLAIM != 0;
@@ -636,8 +646,9 @@ impl<W: World> Mm<W> {
         batch.congested += u64::from(congested || again);
     }
 
-    /// Hands a dirty page to its filesystem or to swap (docs/reference/reclaim.md#page-decisions).
-    /// The page is locked on entry, and on exit unless the answer is `Success`.
+    /// Hands a dirty page to its filesystem or to swap to be written
+    /// (docs/reference/reclaim.md#page-decisions). The page is locked on entry, and on exit unless
+    /// the answer is `Success`.
     async fn pageout(&self, pfn: Pfn, sc: &ScanControl, batch: &mut Batch) -> Pageout {
         let f = self.frames.flags(pfn);
         if f & flag::PINNED != 0 || f & (flag::CACHED | flag::SWAPCACHE) == 0 {
@@ -688,8 +699,9 @@ impl<W: World> Mm<W> {
         Pageout::Success
     }
 
-    /// Returns true if the task may write to the page's device: the device is not congested, or the
-    /// task is kswapd, the flusher or the device's own writer, or reclaims for a high order.
+    /// Returns true if the task may write to the device of the page's file: the device is not
+    /// congested, or the task is kswapd, the flusher or the device's own writer, or reclaims for a
+    /// high order.
     pub(super) fn may_write_to_queue(&self, pfn: Pfn, sc: &ScanControl) -> bool {
         let task = self.current();
         if task.flags() & (PF_SWAPWRITE | PF_KSWAPD) != 0 || sc.order > 3 {
@@ -700,7 +712,8 @@ impl<W: World> Mm<W> {
     }
 
     /// Takes a clean, unmapped page out of its file, its region or the swap cache, and returns
-    /// true; false if it has to stay. Pages that left the page cache are added to `uncached`.
+    /// true; false if it has to stay. A page that left the page cache is added to `uncached`, whose
+    /// count the caller subtracts from the zone's.
     #[inline]
     fn remove_mapping(&self, page: Page<'_, W>, pfn: Pfn, uncached: &mut u32) -> bool {
         let f = page.flags();

@@ -24,7 +24,8 @@ impl<W: World> Mm<W> {
         self.policy.vmpressure == VmPressure::Worker
     }
 
-    /// Adds `scanned` pages of a node to the window, and wakes the worker if the window is full.
+    /// Adds `scanned` pages to vmpressure's window, and wakes its worker if the window is full (512
+    /// pages).
     #[inline]
     pub(super) fn note_pressure(&self, scanned: u64) {
         if scanned > 0 && self.has_pressure_worker() {
@@ -35,7 +36,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Tells the worker that direct reclaim has come to a scan priority.
+    /// Tells vmpressure's worker that direct reclaim has come to a scan priority: from a hard one
+    /// on, that counts as a full window.
     #[inline]
     pub(super) fn note_priority(&self, priority: u8) {
         if priority <= CRITICAL_PRIORITY {
@@ -55,7 +57,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Runs the worker: waits for a full window and starts a new one. Never returns.
+    /// Runs vmpressure's worker: waits for a full window of scanned pages and starts a new one; its
+    /// turn on the CPU is its only effect. Never returns.
     pub async fn pressure_worker(&self) {
         debug_assert!(self.has_pressure_worker(), "nobody would wake it");
         let q = queue::pressure();

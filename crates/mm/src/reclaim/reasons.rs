@@ -21,7 +21,8 @@ impl<W: World> Mm<W> {
         )
     }
 
-    /// Adds a batch of `taken` pages to what the scan of its node has met.
+    /// Adds a batch of `taken` isolated pages, file pages or not, to the counts in `sc` of what the
+    /// scan of its node has met.
     pub(super) fn note_met(&self, taken: u32, file: bool, batch: &Batch, sc: &mut ScanControl) {
         let met = &mut sc.met;
         met.dirty += batch.dirty;
@@ -33,9 +34,9 @@ impl<W: World> Mm<W> {
         met.file_taken += if file { u64::from(taken) } else { 0 };
     }
 
-    /// Sets the flags of a scanned node by the pages that the scan has met, and makes the reclaimer
-    /// wait where they ask for it: kswapd after pages that it met again under writeback, other
-    /// tasks while the node is congested.
+    /// Sets the flags of the node of zone `z` by the pages that the scan has met, and makes the
+    /// reclaimer wait where they ask for it: kswapd after pages that it met again under writeback,
+    /// other tasks while the node is congested.
     pub(super) async fn throttle_by_reasons(&self, z: usize, sc: &ScanControl) {
         let flags = &self.lru_home(z).flags;
         let Met {
@@ -65,10 +66,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Called after each priority of a direct reclaim, with the first zone whose node it scanned:
-    /// if more than an eighth of the scanned pages was freed, wakes the tasks that wait for
-    /// progress; a task that has freed nothing by the last priority but one waits itself
-    /// (mm/vmscan.c `consider_reclaim_throttle`, 5.16).
+    /// Wakes, after each priority of a direct reclaim, the tasks that wait for progress if more
+    /// than an eighth of the scanned pages was freed; a task that has freed nothing by the last
+    /// priority but one waits itself (mm/vmscan.c `consider_reclaim_throttle`, 5.16). `z`: the
+    /// first zone whose node was scanned.
     pub(crate) async fn consider_reclaim_throttle(&self, z: usize, sc: &ScanControl) {
         if self.policy.reclaim_throttle != ReclaimThrottle::Reasons {
             return;
@@ -80,9 +81,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Waits a tick if more than half of the node's reclaimable pages are dirty or under writeback
-    /// and kswapd has not given the node up (mm/vmscan.c `skip_throttle_noprogress`); otherwise
-    /// only yields. `progress`: another task that frees pages ends the wait.
+    /// Waits a tick if more than half of the reclaimable pages of zone `z`'s node are dirty or
+    /// under writeback and kswapd has not given the node up (mm/vmscan.c
+    /// `skip_throttle_noprogress`); otherwise only yields. `progress`: another task that frees
+    /// pages ends the wait.
     async fn wait_for_a_tick(&self, z: usize, progress: bool) {
         let nid = self.zones[z].node;
         let zones = &self.nodes[nid as usize].zones;
@@ -110,8 +112,8 @@ impl<W: World> Mm<W> {
         self.current().flags() & (PF_KTHREAD | PF_KSWAPD) == PF_KTHREAD
     }
 
-    /// Waits until more than 32 pages were written for each reclaimer that waits so on the node, at
-    /// most a tenth of a second.
+    /// Waits until more than 32 pages of zone `z`'s node were written for each reclaimer that waits
+    /// so, at most a tenth of a second.
     async fn wait_until_some_are_written(&self, z: usize) {
         let nid = self.zones[z].node;
         let node = &self.nodes[nid as usize];
@@ -127,8 +129,9 @@ impl<W: World> Mm<W> {
         node.throttled.fetch_sub(1);
     }
 
-    /// Makes direct reclaim or compaction wait while too many pages are isolated: until a task
-    /// finds that they are no longer too many, at most a fiftieth of a second.
+    /// Makes direct reclaim or compaction wait while too many pages of zone `z`'s node are
+    /// isolated: until a task finds that they are no longer too many, at most a fiftieth of a
+    /// second.
     pub(crate) async fn wait_for_isolated(&self, z: usize) {
         if self.is_kernel_thread() {
             return self.world.relax().await;
@@ -158,7 +161,8 @@ impl<W: World> Mm<W> {
             .waits_on(Waited::on(WaitedKind::ReclaimThrottle, nid));
     }
 
-    /// Counts `n` written pages of a zone for reclaimers that wait for them, if there are any.
+    /// Counts `n` written pages of zone `z` for reclaimers of its node that wait for writes, if
+    /// there are any.
     #[inline(always)]
     pub(crate) fn throttled_see_written(&self, z: usize, n: u32) {
         let nid = self.zones[z].node;
@@ -199,14 +203,18 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Returns the queue of a node's reclaimers that wait until some pages are written.
     fn throttled_queue(&self, nid: u32) -> WaitQueue {
         queue::throttled(&self.config, self.nodes.len() as u32, nid)
     }
 
+    /// Returns the queue of a node's reclaimers that wait while too many pages are isolated.
     fn isolated_queue(&self, nid: u32) -> WaitQueue {
         queue::isolated(&self.config, self.nodes.len() as u32, nid)
     }
 
+    /// Returns the queue of a node's direct reclaimers that freed nothing and wait for progress of
+    /// others.
     fn no_progress_queue(&self, nid: u32) -> WaitQueue {
         queue::no_progress(&self.config, self.nodes.len() as u32, nid)
     }

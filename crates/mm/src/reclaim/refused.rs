@@ -30,9 +30,9 @@ const EXCLUDED: u32 = flag::LOCKED
 const REQUIRED: u32 = flag::CACHED | flag::DIRTY;
 
 impl<W: World> Mm<W> {
-    /// Does what [`Mm::pageout`] does, up to the point where the task relaxes, to a locked page of
-    /// a file that its filesystem refuses. Returns false if the page is not refused or needs the
-    /// full `pageout`; nothing was done then.
+    /// Does what [`Mm::pageout`] does, up to the point where the task relaxes, to a locked, dirty
+    /// page of a file that its filesystem refuses to write for reclaim. Returns false if the page
+    /// is not refused or needs the full `pageout`; nothing was done then.
     #[inline]
     pub(super) fn pageout_refused(
         &self,
@@ -63,10 +63,10 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Handles up to `most` isolated pages in front of a refused one, towards the head of their
-    /// list, that are like it: the next pages of its file, which would be examined and refused in
-    /// the same way, without the task yielding after any of them. Returns their number and the last
-    /// of them, or (0, `pfn`).
+    /// Handles up to `most` isolated pages in front of the refused page `pfn` (`first`), towards
+    /// the head of their list, that are like it: the next pages of its file, which would be
+    /// examined and refused in the same way, without the task yielding after any of them. Counts
+    /// them in `sc` and `batch`. Returns their number and the last of them, or (0, `pfn`).
     #[inline(never)]
     pub(super) fn refused_row(
         &self,
@@ -131,8 +131,9 @@ impl<W: World> Mm<W> {
         (n, last)
     }
 
-    /// Counts `n` pages of a zone that their file's filesystem refuses. They stay dirty: the dirty
-    /// bits would be cleared and set again, so they are left alone.
+    /// Counts `n` dirty pages of zone `z` that the filesystem of the file `mapping` refuses to
+    /// write. They stay dirty: the dirty bits would be cleared and set again, so they are left
+    /// alone.
     #[inline]
     fn count_refused(&self, z: usize, mapping: u32, n: u32) {
         self.world.writepages_refused(self, mapping, n);

@@ -76,7 +76,8 @@ pub struct Met {
 
 impl ScanControl {
     /// Returns the state at the start of a reclaimer's work: nothing scanned yet, at the first
-    /// priority, writing and swapping allowed.
+    /// priority, writing and swapping allowed. `nr_to_reclaim`: pages to free; `order`, `gfp`: the
+    /// request; `classzone`: the highest zone type that helps the request.
     pub(crate) fn new(
         nr_to_reclaim: u64,
         order: u32,
@@ -115,9 +116,10 @@ pub(super) const SCAN_ORDER: [Lru; 4] = [
     Lru::ActiveFile,
 ];
 
-/// Cuts the remaining scan once enough is reclaimed: scans no more of the smaller one of anonymous
-/// and file memory, and of the other one only up to the same share of its target. Returns false if
-/// only one kind is left.
+/// Cuts the rest of a scan once enough is reclaimed: scans no more of the smaller one of anonymous
+/// and file memory, and of the other one only up to the same share of its target. `nr`: pages left
+/// to scan of each list, which it changes; `targets`: pages that were to be scanned, both in
+/// `SCAN_ORDER`. Returns false, and changes nothing, if only one kind is left.
 pub(super) fn scan_in_proportion(nr: &mut [u64; 4], targets: &[u64; 4]) -> bool {
     let left = [nr[0] + nr[1], nr[2] + nr[3]];
     if left.contains(&0) {
@@ -137,7 +139,8 @@ pub(super) fn scan_in_proportion(nr: &mut [u64; 4], targets: &[u64; 4]) -> bool 
 }
 
 impl<W: World> Mm<W> {
-    /// Returns the pages on both lists of file or anonymous memory.
+    /// Returns the number of pages on both lists, active and inactive, of file or anonymous memory
+    /// of zone `z` (or its node).
     #[inline(always)]
     fn size_of_type(&self, z: usize, file: bool) -> u64 {
         if file {
@@ -158,13 +161,14 @@ impl<W: World> Mm<W> {
         self.size_of_type(z, true) + anon
     }
 
-    /// Returns true if scanning the zone still makes sense: fewer pages were scanned since the last
-    /// one was freed than six times those that are reclaimable.
+    /// Returns true if scanning zone `z` (or its node) still makes sense: fewer pages were scanned
+    /// since the last one was freed than six times those that are reclaimable.
     pub(crate) fn zone_reclaimable(&self, z: usize) -> bool {
         self.lru_home(z).pages_scanned.get() < self.zone_reclaimable_pages(z) * 6
     }
 
-    /// Returns true if the inactive anon list is too short for its active list.
+    /// Returns true if the inactive anonymous list of zone `z` (or its node) is too short for its
+    /// active list; false without swap.
     pub(crate) fn inactive_anon_is_low(&self, z: usize) -> bool {
         if self.config.swap_slots == 0 {
             return false;
@@ -182,13 +186,14 @@ impl<W: World> Mm<W> {
         self.lru_size(z, Lru::InactiveAnon) * ratio < self.lru_size(z, Lru::ActiveAnon)
     }
 
-    /// Returns true if the inactive file list is shorter than the active one.
+    /// Returns true if the inactive file list of zone `z` (or its node) is shorter than the active
+    /// one.
     pub(super) fn inactive_file_is_low(&self, z: usize) -> bool {
         self.lru_size(z, Lru::ActiveFile) > self.lru_size(z, Lru::InactiveFile)
     }
 
-    /// Returns how many pages of each list to scan (docs/reference/reclaim.md#scan-counts), in
-    /// [`SCAN_ORDER`].
+    /// Returns how many pages of each list of zone `z` (or its node) to scan at the present
+    /// priority (docs/reference/reclaim.md#scan-counts), in [`SCAN_ORDER`].
     pub(crate) fn get_scan_count(&self, z: usize, sc: &mut ScanControl) -> [u64; 4] {
         match self.policy.scan_balance {
             ScanBalance::Fractions => {}
@@ -199,6 +204,7 @@ impl<W: World> Mm<W> {
         let file = self.size_of_type(z, true);
         let swap = sc.may_swap && self.free_swap() > 0;
         let save = self.policy.small_scan == SmallScan::Save;
+        // `force`: kswapd scans at least 32 pages of each list.
         let force = !save && sc.kswapd && (anon + file) >> sc.priority < SWAP_CLUSTER_MAX;
         let free = self.lru_stat(z, ZoneStat::NrFreePages);
         let (fraction, denominator) = if !swap {
@@ -208,6 +214,8 @@ impl<W: World> Mm<W> {
         } else {
             let s = u64::from(self.sysctl.swappiness());
             let decayed = self.decayed_rotations(z, [anon, file]);
+            // The parts of anonymous and file memory: larger, the fewer of the scanned pages were
+            // rotated.
             let ap = (s + 1) * (decayed[0].0 + 1) / (decayed[0].1 + 1);
             let fp = (201 - s) * (decayed[1].0 + 1) / (decayed[1].1 + 1);
             ([ap, fp], ap + fp + 1)
@@ -247,8 +255,9 @@ impl<W: World> Mm<W> {
             .sum()
     }
 
-    /// Returns the pages scanned and rotated lately, of anonymous and of file memory. Halves counts
-    /// above a quarter of the memory of their kind first.
+    /// Returns, for anonymous and for file memory of zone `z` (or its node), the pages scanned
+    /// lately and how many of them were rotated (kept as used). Halves counts above a quarter of
+    /// the memory of their kind, given in `sizes`, first.
     fn decayed_rotations(&self, z: usize, sizes: [u64; 2]) -> [(u64, u64); 2] {
         let zone = self.lru_home(z);
         zone.lru_lock.with(|| {
@@ -262,13 +271,15 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Returns the scan counts of 3.16: the first of its rules that applies decides.
+    /// Returns how many pages of each list of zone `z` (or its node) to scan, in [`SCAN_ORDER`], as
+    /// 3.16 does: the first of its rules that applies decides.
     fn get_scan_count_file_first(&self, z: usize, sc: &ScanControl) -> [u64; 4] {
         let high = self.lru_high(z);
         let sizes = [false, true].map(|file| self.size_of_type(z, file));
         let free = self.lru_stat(z, ZoneStat::NrFreePages);
         let swap = sc.may_swap && self.free_swap() > 0;
         let s = u64::from(self.sysctl.swappiness());
+        // The parts of anonymous and file memory; `None`: both are scanned in full.
         let fraction = if !swap {
             Some([0, 1])
         } else if sc.priority == 0 && s > 0 {
