@@ -161,7 +161,7 @@ impl Held for [u32; PARTS] {
     }
 }
 
-/// Returns the last part of a sysctl's name.
+/// Returns the part of a sysctl's name behind its last point.
 const fn last_part(name: &'static str) -> &'static str {
     let bytes = name.as_bytes();
     let mut at = bytes.len();
@@ -180,10 +180,10 @@ enum Ratios {
     Text(String),
 }
 
-/// Reads `lowmem_reserve_ratio`. A list has a number for each of DMA, DMA32 and Normal. A text may
-/// be shorter, as on writing to the kernel's file: zones that it does not reach keep the default. A
-/// fourth and fifth number are for Movable memory and devices; there is no memory above these to
-/// keep a reserve from, so they are ignored.
+/// Reads `lowmem_reserve_ratio` for serde. A list has a number for each of DMA, DMA32 and Normal. A
+/// text may be shorter, as on writing to the kernel's file: zones that it does not reach keep the
+/// default. A fourth and fifth number are for Movable memory and devices; there is no memory above
+/// these to keep a reserve from, so they are ignored.
 ///
 /// # Errors
 /// If the value is neither a list of 3 to 5 numbers nor a text of 1 to 5 numbers.
@@ -477,7 +477,8 @@ impl Sysctl {
 }
 
 impl Sysctl {
-    /// Returns the sysctls that were set or have a default, with their one or three numbers.
+    /// Returns the sysctls that were set or have a default, each with its value: one number, or
+    /// three.
     pub fn values(&self) -> Vec<(&'static Info, Vec<u64>)> {
         let written = TABLE.iter().zip(self.words());
         written
@@ -492,7 +493,7 @@ impl Sysctl {
             .collect()
     }
 
-    /// Returns true if the sysctl of this key has a value.
+    /// Returns true if the sysctl with this key was set or has a default.
     pub fn says(&self, key: &str) -> bool {
         self.values().iter().any(|(info, _)| info.key == key)
     }
@@ -507,6 +508,7 @@ pub fn info(name: &str) -> Option<&'static Info> {
 pub(crate) struct Words<U>([[U; PARTS]; TABLE.len()]);
 
 impl<U: Word64 + bytemuck::Zeroable> Words<U> {
+    /// Makes the words of a running engine's sysctls, with the values of `boot`.
     pub fn new(boot: &Sysctl) -> Self {
         let zeroed = |_| std::array::from_fn(|_| U::zeroed());
         let words = Self(std::array::from_fn(zeroed));
@@ -514,6 +516,7 @@ impl<U: Word64 + bytemuck::Zeroable> Words<U> {
         words
     }
 
+    /// Stores the values of `new` in the words of a running engine's sysctls.
     fn put(&self, new: &Sysctl) {
         for (words, new) in self.0.iter().zip(new.words()) {
             for (word, new) in words.iter().zip(new) {

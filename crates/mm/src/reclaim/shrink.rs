@@ -16,8 +16,9 @@ use crate::world::event::{Event, IsolateMode, TrackPath};
 use crate::world::{Audience, Class, Cost, ShortLock, Word32, Word64, World};
 
 impl<W: World> Mm<W> {
-    /// Scans a zone (docs/reference/reclaim.md#zone-scan); for a request of several contiguous
-    /// pages, until enough are free for compaction.
+    /// Scans the LRU lists of zone `z` once for a reclaimer (docs/reference/reclaim.md#zone-scan),
+    /// and throttles it as the policy says; for a request of several contiguous pages, again until
+    /// enough are free for compaction. Pages freed and scanned are added to `sc`.
     pub(crate) async fn shrink_zone(&self, z: usize, sc: &mut ScanControl) {
         loop {
             let (reclaimed_before, scanned) = (sc.nr_reclaimed, sc.nr_scanned);
@@ -36,9 +37,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Scans a node whose lists are in zone `home`, and asks shrinkers for their part
-    /// (`shrink_node`, 4.8). The vmpressure worker is told, and the caller throttled, after both.
-    /// Returns the objects that the shrinkers freed.
+    /// Scans the LRU lists of a node, which are those of its first zone `home`, and asks shrinkers
+    /// for their part (`shrink_node`, 4.8). The vmpressure worker is told, and the caller
+    /// throttled, after both. Returns the objects that the shrinkers freed.
     pub(crate) async fn shrink_node(&self, home: usize, sc: &mut ScanControl) -> u64 {
         let nid = self.zones[home].node;
         let (before, mut objects) = (sc.nr_reclaimed, 0);
@@ -65,6 +66,7 @@ impl<W: World> Mm<W> {
             }
         }
         if sc.nr_reclaimed == before {
+            // `trim`: only file pages were scanned.
             sc.trim_failed |= sc.trim;
         } else if self.counts_failures() {
             self.nodes[nid as usize].kswapd_failures.set(0);
@@ -72,8 +74,8 @@ impl<W: World> Mm<W> {
         objects
     }
 
-    /// Scans the lists of a zone or node once, then ages the active anonymous list if the inactive
-    /// one is too short.
+    /// Scans the LRU lists of zone `z` (or its node) once, then moves pages of the active anonymous
+    /// list to the inactive one if that is too short.
     async fn shrink_lruvec(&self, z: usize, sc: &mut ScanControl) {
         self.scan_zone(z, sc).await;
         if self.inactive_anon_is_low(z) {
@@ -82,11 +84,12 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Scans as many pages of each of a zone's lists as [`Self::get_scan_count`] says, in batches
-    /// of 32.
+    /// Scans as many pages of each LRU list of zone `z` (or its node) as [`Self::get_scan_count`]
+    /// says, in batches of 32, until enough pages are freed.
     async fn scan_zone(&self, z: usize, sc: &mut ScanControl) {
         let reclaimed_before = sc.nr_reclaimed;
         sc.met = Met::default();
+        // `nr`: pages left to scan, by list in `SCAN_ORDER`.
         let mut nr = self.get_scan_count(z, sc);
         let targets = nr;
         // Direct reclaim at the first priority scans everything that it set out to scan.
@@ -123,8 +126,8 @@ impl<W: World> Mm<W> {
         self.world.finish_plug();
     }
 
-    /// Scans `n` pages of a list; an active list only if its inactive list is too short, or if
-    /// `may_deactivate` allows it.
+    /// Scans `n` pages of an LRU list of zone `z` (or its node); an active list only if its
+    /// inactive list is too short, or if `may_deactivate` allows it.
     async fn shrink_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
         match lru {
             Lru::ActiveAnon | Lru::ActiveFile if self.policy.scan_balance == ScanBalance::Cost => {
@@ -150,8 +153,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Scans up to `n` pages from the tail of an active list and moves those that are not in use to
-    /// the inactive list (docs/reference/reclaim.md#active-lists).
+    /// Takes up to `n` pages from the tail of an active list of zone `z` (or its node) and moves
+    /// those that are not in use to the inactive list (docs/reference/reclaim.md#active-lists).
     pub(crate) fn shrink_active_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
         self.lru_add_drain();
         let (scanned, taken) = self.isolate(z, lru, n, IsolateMode::Active, sc);
@@ -160,6 +163,8 @@ impl<W: World> Mm<W> {
                 .zone_event(z, ZoneEvent::PgRefill, u64::from(scanned));
         }
         let own_list = self.isolated_list(self.world.task());
+        // `rotated`: pages found in use, most of which move on all the same; `kept`: those that
+        // stay active.
         let (mut rotated, mut deactivated, mut kept) = (0, 0, 0);
         let strips = self.buffer_heads_over_limit();
         let mut next = self.frames.last(own_list);
@@ -199,8 +204,9 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::PageScan, taken);
     }
 
-    /// Adds `n` rotated pages to a zone's balance statistics, under the list lock, because they are
-    /// halved under that lock.
+    /// Adds `n` rotated pages (kept or found in use) to the balance statistics of file or anonymous
+    /// memory of zone `z` (or its node), under the list lock, because they are halved under that
+    /// lock.
     fn count_rotated(&self, z: usize, file: bool, n: u64) {
         let zone = self.lru_home(z);
         zone.lru_lock.with(|| {
@@ -208,7 +214,10 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Scans one batch of up to `n` pages of an inactive list.
+    /// Reclaims from one batch of up to `n` pages of an inactive list of zone `z` (or its node):
+    /// isolates them, frees what it can, puts the rest back, and makes the reclaimer wait if the
+    /// batch asks for it. Pages freed are added to `sc`. Waits first while too many pages are
+    /// isolated.
     async fn shrink_inactive_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
         let file = lru.is_file();
         let reasons = self.policy.reclaim_throttle == ReclaimThrottle::Reasons;
@@ -224,6 +233,7 @@ impl<W: World> Mm<W> {
                     .await;
             }
             if self.current().flags() & crate::memory::task::PF_DYING != 0 {
+                // A task that was killed shall not scan on.
                 sc.nr_reclaimed += SWAP_CLUSTER_MAX;
                 return;
             }
@@ -306,7 +316,7 @@ impl<W: World> Mm<W> {
         self.world.relax().await;
     }
 
-    /// Makes the reclaimer wait if the zone is congested, after a batch with too many dirty pages,
+    /// Makes the reclaimer wait if zone `z` is congested, after a batch with too many dirty pages,
     /// or pages under writeback, for the scan's priority.
     async fn throttle_for_batch(&self, z: usize) {
         if self.policy.reclaim_throttle == ReclaimThrottle::DirtyCounted {
@@ -316,8 +326,9 @@ impl<W: World> Mm<W> {
             .await;
     }
 
-    /// Sets the zone's flags if a whole batch was dirty or under writeback, and makes the reclaimer
-    /// wait if the batch asks for it (3.12, docs/reference/reclaim.md#zone-flags).
+    /// Sets the flags of zone `z` if a whole batch of `taken` pages was dirty or under writeback,
+    /// and makes the reclaimer wait if the batch asks for it (3.12,
+    /// docs/reference/reclaim.md#zone-flags).
     async fn throttle_by_flags(&self, z: usize, taken: u32, batch: &Batch, sc: &ScanControl) {
         let (flags, taken) = (&self.zones[z].flags, u64::from(taken));
         if batch.writeback == taken {

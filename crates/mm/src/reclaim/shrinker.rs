@@ -63,6 +63,7 @@ impl Shrinker {
         }
     }
 
+    /// Returns how many objects the shrinker scans at a time, in this form of the shrinker core.
     fn batch(self, core: ShrinkerCore) -> u64 {
         match self {
             Self::Super(_) if core != ShrinkerCore::Global => SUPER_BATCH,
@@ -82,9 +83,11 @@ pub(crate) struct SlabPressure {
     pub lru: u64,
 }
 
-/// Returns the objects asked for now, and the objects to scan in this call: those and the ones
-/// deferred by earlier calls, limited (docs/reference/shrinkers-and-xfs.md#shrinkers and
-/// docs/reference/shrinkers-and-xfs.md#eras).
+/// Returns the number of a cache's objects asked for now (its share of the `pressure`), and the
+/// number to scan in this call: those and the `deferred` ones of earlier calls, limited by the
+/// `freeable` ones (docs/reference/shrinkers-and-xfs.md#shrinkers and
+/// docs/reference/shrinkers-and-xfs.md#eras). `seeks`: the cost of making an object again;
+/// `priority`: reclaim's scan priority.
 fn total_scan(
     core: ShrinkerCore,
     seeks: u64,
@@ -101,6 +104,7 @@ fn total_scan(
         0 => SWAP_CLUSTER_MAX,
         n => n,
     };
+    // The same share of the objects as reclaim scanned of the LRU pages, times 4 / `seeks`.
     let delta = 4 * scanned / seeks * freeable / (pressure.lru + 1);
     let mut total = deferred.saturating_add(delta);
     if core != ShrinkerCore::Global && delta < freeable / 4 {
@@ -145,8 +149,8 @@ impl<W: World> Mm<W> {
         3 + 2 * supers as usize + W::SHRINKERS
     }
 
-    /// Counts pages of the world's own that were given back by one of its shrinkers, called by the
-    /// calling task, as reclaimed (`mm_account_reclaimed_pages`).
+    /// Adds `pages` pages of the world's own that one of its shrinkers gave back, called by the
+    /// calling task, to those that the task has reclaimed (`mm_account_reclaimed_pages`).
     pub fn mm_account_reclaimed_pages(&self, pages: u32) {
         debug_assert!(pages > 0, "nothing was given back");
         self.current().reclaimed_slab.fetch_add(pages);
@@ -161,7 +165,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns true if objects and deferred counts are kept by node.
+    /// Returns true if the objects of caches and the numbers of deferred ones are kept by node.
     pub(crate) fn shrinkers_by_node(&self) -> bool {
         matches!(
             self.policy.shrinker_core,
@@ -169,7 +173,9 @@ impl<W: World> Mm<W> {
         )
     }
 
-    /// Asks every cache for objects, on each node that has zones which a direct reclaimer may use.
+    /// Asks every cache for objects on behalf of a direct reclaimer, on each node that has zones
+    /// which its request from `node` may use. `lru`: LRU pages that it could have scanned. Pages
+    /// that become free are added to `sc`.
     pub(crate) async fn shrink_slab_for(
         &self,
         node: u32,
@@ -198,8 +204,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Asks every cache for objects of a node. Pages that become free are added to
-    /// `sc.nr_reclaimed`. Returns the objects freed.
+    /// Asks every cache to free objects of a node, its share of the `pressure`. Pages that become
+    /// free are added to `sc.nr_reclaimed`. Returns the objects freed.
     pub(crate) async fn shrink_slab(&self, pressure: SlabPressure, sc: &mut ScanControl) -> u64 {
         self.world.charge(Cost::ShrinkSlab, 1);
         let reclaimed = &self.current().reclaimed_slab;
@@ -214,7 +220,8 @@ impl<W: World> Mm<W> {
         freed
     }
 
-    /// Scans a shrinker's objects in batches for its share of the pressure, and defers the rest.
+    /// Makes a shrinker scan its objects, in batches, for its share of the pressure, and defers the
+    /// rest to later calls. `slot`: the shrinker's index among the counts of deferred objects.
     /// Returns the objects freed.
     async fn run_shrinker(
         &self,
@@ -251,6 +258,7 @@ impl<W: World> Mm<W> {
             priority: u32::from(sc.priority),
         });
         let (mut left, mut freed) = (total, 0);
+        // Whether a cache with less than a batch of objects is scanned, too.
         let tiny_too = core != ShrinkerCore::Global;
         while left >= batch || (tiny_too && left > 0 && left >= freeable) {
             let n = left.min(batch);
@@ -288,7 +296,7 @@ impl<W: World> Mm<W> {
         freed
     }
 
-    /// Returns how many objects a shrinker could free.
+    /// Returns how many objects a shrinker could free on node `nid`.
     fn count_objects(&self, shrinker: Shrinker, nid: u32) -> u64 {
         let all = |of: &dyn Fn(u32) -> u64| (0..self.super_count()).map(of).sum::<u64>();
         // `vfs_pressure_ratio`.
@@ -308,8 +316,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Makes a shrinker scan `n` objects. Shrinkers of filesystems answer `Stop` to a request that
-    /// may not enter filesystems.
+    /// Makes a shrinker scan `n` objects of node `nid`; returns how many it freed, or `Stop`.
+    /// Shrinkers of filesystems answer `Stop` to a request that may not enter filesystems.
     async fn scan_objects(&self, shrinker: Shrinker, nid: u32, n: u64, sc: &ScanControl) -> Shrunk {
         let may_enter_fs = sc.gfp.has(Gfp::FS);
         match shrinker {
@@ -333,7 +341,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Prunes dentries or inodes of each superblock in turn, by its share of `n` (3.0).
+    /// Scans `n` unused dentries, or with `inodes` unused inodes, for the shrinker of 3.0: of each
+    /// mounted filesystem in turn its share.
     async fn prune_everywhere(&self, n: u64, inodes: bool) {
         let count = |sb| match inodes {
             true => self.unused_inodes(sb, 0),
@@ -350,8 +359,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Runs a superblock's shrinker: divides `n` among dentries, inodes and the filesystem's own
-    /// objects (docs/reference/shrinkers-and-xfs.md#superblocks).
+    /// Runs the shrinker of the filesystem `sb`: divides `n` among its unused dentries and inodes
+    /// of node `nid` and its own objects (docs/reference/shrinkers-and-xfs.md#superblocks). Returns
+    /// how many were freed, or `Stop`.
     async fn super_cache_scan(&self, sb: u32, nid: u32, n: u64) -> Shrunk {
         let dentries = self.unused_dentries(sb, nid);
         let inodes = self.unused_inodes(sb, nid);
@@ -369,7 +379,8 @@ impl<W: World> Mm<W> {
         Shrunk::Freed(freed)
     }
 
-    /// Returns the reclaimable LRU pages of a node's zones up to type `end_zone`.
+    /// Returns the number of reclaimable LRU pages of the zones of node `nid` up to type
+    /// `end_zone`.
     pub(crate) fn lru_pages_of_node(&self, nid: u32, end_zone: usize) -> u64 {
         let zones = self.nodes[nid as usize].zones.iter();
         zones
@@ -379,7 +390,7 @@ impl<W: World> Mm<W> {
             .sum()
     }
 
-    /// Returns the evictable pages on a node's lists.
+    /// Returns the number of pages on the LRU lists of node `nid`, without unevictable ones.
     pub(crate) fn node_lru_pages(&self, nid: u32) -> u64 {
         let home = usize::from(self.nodes[nid as usize].zones[0]);
         let evictable = Lru::ALL.iter().filter(|&&lru| lru != Lru::Unevictable);

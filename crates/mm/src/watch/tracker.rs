@@ -19,6 +19,7 @@ pub struct Tracker<W: World> {
 }
 
 impl<W: World> Tracker<W> {
+    /// Makes a tracker that has counted nothing.
     pub(crate) fn new() -> Self {
         Self {
             path: bytemuck::Zeroable::zeroed(),
@@ -29,7 +30,8 @@ impl<W: World> Tracker<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Notes on whose behalf the engine works from here to the next wait.
+    /// Notes for the page tracker on whose behalf (read, write, reclaim …) the engine works from
+    /// here to the next wait. Does nothing if there is no tracker.
     #[inline(always)]
     pub fn note_path(&self, path: TrackPath) {
         if let Some(t) = &self.tracker {
@@ -37,12 +39,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the path noted last, which callers keep across a wait.
+    /// Returns the number of the path noted last by [`Mm::note_path`], which callers keep across a
+    /// wait; 0 without a tracker.
     #[inline(always)]
     pub(crate) fn noted_path(&self) -> u32 {
         self.tracker.as_ref().map_or(0, |t| t.path.get())
     }
 
+    /// Records in the page's word of the tracker which path brought the page in.
     #[inline(always)]
     pub(crate) fn track_instantiated(&self, pfn: Pfn, path: u32) {
         if self.tracker.is_some() {
@@ -68,8 +72,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the rows (instantiated by, later path, dirtied, activated) that are not all zero;
-    /// `None` if the tracker is off.
+    /// Returns the rows of the page tracker that are not all zero: the path that brought pages in,
+    /// a later path, and how often that dirtied and activated such pages. `None` if the tracker is
+    /// off.
     pub fn tracker_rows(&self) -> Option<Vec<(TrackPath, TrackPath, u64, u64)>> {
         let t = self.tracker.as_ref()?;
         let mut rows = Vec::new();

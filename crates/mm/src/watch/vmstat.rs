@@ -383,6 +383,7 @@ const ASKED: [Asks; ZONE_STATS] = {
 };
 
 impl<W: World> VmStat<W> {
+    /// Makes the counters of a machine with so many zones and CPUs, all 0.
     pub fn new(zones: usize, cpus: usize) -> Self {
         Self {
             zones,
@@ -396,7 +397,8 @@ impl<W: World> VmStat<W> {
         }
     }
 
-    /// Sets the threshold of the per-CPU differences of a zone's counters, 1 to 125, for all CPUs.
+    /// Sets the threshold beyond which the per-CPU differences of a zone's counters are folded, 1
+    /// to 125, for all CPUs.
     pub fn set_threshold(&self, zone: usize, threshold: u32) {
         assert!((1..=125).contains(&threshold), "stat threshold {threshold}");
         for cpu in 0..self.cpus {
@@ -404,13 +406,14 @@ impl<W: World> VmStat<W> {
         }
     }
 
+    /// Returns a CPU's row of a zone: its difference of each counter, and their threshold.
     #[inline(always)]
     fn pageset(&self, cpu: usize, zone: usize) -> &[W::U32; ZONE_STATS + 1] {
         &self.pagesets[cpu * self.zones + zone]
     }
 
-    /// Moves a difference into the zone's and the machine's value, and notes the move for
-    /// remembered decisions.
+    /// Adds `n`, a CPU's difference, to the zone's and the machine's value of a counter, and notes
+    /// the move for remembered decisions.
     #[cold]
     fn fold(&self, zone: usize, item: ZoneStat, n: i64) {
         let before = self.zone[zone][item as usize].fetch_add(n as u64) as i64;
@@ -422,10 +425,10 @@ impl<W: World> VmStat<W> {
         }
     }
 
-    /// Returns by how many pages, in total, the cheap levels have moved that decisions of this
-    /// class depend on. A change of anything else that they depend on (watermarks, flags, limits)
-    /// counts as [`FAR`] pages. A caller that remembers a decision, and how far its inputs were
-    /// from another outcome, compares this value with the one it noted.
+    /// Returns by how many pages, in total, the cheap levels (without the CPUs' differences) have
+    /// moved that decisions of this class depend on. A change of anything else that they depend on
+    /// (watermarks, flags, limits) counts as [`FAR`] pages. A caller that remembers a decision, and
+    /// how far its inputs were from another outcome, compares this value with the one it noted.
     #[inline(always)]
     pub fn moved(&self, asks: Asks) -> u64 {
         let [free, dirtyable, dirty, _] = &self.moved;
@@ -443,7 +446,8 @@ impl<W: World> VmStat<W> {
         self.moved[Asks::Free as usize].fetch_add(FAR);
     }
 
-    /// Adds `n` to the global value at once; for blocks larger than a per-CPU difference.
+    /// Adds `n` to a zone's and the machine's value of a counter at once, not by way of a CPU's
+    /// difference; for blocks larger than one.
     pub fn add_exact(&self, zone: usize, item: ZoneStat, n: i64) {
         self.fold(zone, item, n);
     }
@@ -507,12 +511,14 @@ impl<W: World> VmStat<W> {
         self.zone[zone][item as usize].get() as i64 + drift
     }
 
-    /// Returns the exact value over all zones.
+    /// Returns a counter's value over all zones with every CPU's differences added; may be
+    /// negative.
     pub fn exact_global(&self, item: ZoneStat) -> i64 {
         (0..self.zones).map(|z| self.exact(z, item)).sum()
     }
 
-    /// Folds every difference of a CPU (the kernel's once-a-second vmstat update).
+    /// Folds every difference of a CPU into the zones' counters (the kernel's once-a-second vmstat
+    /// update).
     pub fn refresh_cpu(&self, cpu: usize) {
         for zone in 0..self.zones {
             for item in ZoneStat::ALL {
@@ -552,20 +558,24 @@ impl<W: World> VmStat<W> {
         Ok(())
     }
 
+    /// Adds `n` to the count of an event of the machine.
     #[inline(always)]
     pub fn event(&self, event: VmEvent, n: u64) {
         self.events[event as usize].fetch_add(n);
     }
 
+    /// Returns how often an event of the machine was counted.
     pub fn events(&self, event: VmEvent) -> u64 {
         self.events[event as usize].get()
     }
 
+    /// Adds `n` to the count of an event of a zone.
     #[inline(always)]
     pub fn zone_event(&self, zone: usize, event: ZoneEvent, n: u64) {
         self.zone_events[zone][event as usize].fetch_add(n);
     }
 
+    /// Returns how often an event of a zone was counted.
     pub fn zone_events(&self, zone: usize, event: ZoneEvent) -> u64 {
         self.zone_events[zone][event as usize].get()
     }
@@ -579,7 +589,8 @@ pub(crate) struct ZoneCounters<'a, W: World> {
 }
 
 impl<W: World> ZoneCounters<'_, W> {
-    /// Adds `n`, folding when the threshold is passed (`mod_zone_page_state`).
+    /// Adds `n` to this CPU's difference of a counter, and folds the difference into the zone's
+    /// value if it passes the threshold (`mod_zone_page_state`).
     #[inline(always)]
     pub fn add(&self, item: ZoneStat, n: i32) {
         let diff = &self.pageset[item as usize];
@@ -593,8 +604,9 @@ impl<W: World> ZoneCounters<'_, W> {
         }
     }
 
-    /// Adds 1 (`inc_zone_state`). A single step folds half a threshold more than it must, so that a
-    /// counter that moves one way is folded half as often.
+    /// Adds 1 to this CPU's difference of a counter (`inc_zone_state`). If that passes the
+    /// threshold, folds half a threshold more than it must, so that a counter that moves one way is
+    /// folded half as often.
     #[inline(always)]
     pub fn inc(&self, item: ZoneStat) {
         let diff = &self.pageset[item as usize];
@@ -609,7 +621,8 @@ impl<W: World> ZoneCounters<'_, W> {
         }
     }
 
-    /// Subtracts 1 (`dec_zone_state`), folding as [`Self::inc`] does.
+    /// Subtracts 1 from this CPU's difference of a counter (`dec_zone_state`), folding as
+    /// [`Self::inc`] does.
     #[inline(always)]
     pub fn dec(&self, item: ZoneStat) {
         let diff = &self.pageset[item as usize];
@@ -624,7 +637,7 @@ impl<W: World> ZoneCounters<'_, W> {
         }
     }
 
-    /// Does what `n` calls of [`Self::add`] with 1 do.
+    /// Does what `n` calls of [`Self::add`] with 1 do, in one step where none of them folds.
     #[inline(always)]
     pub fn add_ones(&self, item: ZoneStat, n: u32) {
         let diff = &self.pageset[item as usize];
@@ -640,7 +653,7 @@ impl<W: World> ZoneCounters<'_, W> {
         }
     }
 
-    /// Does [`Self::add_ones`] if a step may fold.
+    /// Does [`Self::add_ones`] if one of the steps may pass the threshold and fold the difference.
     #[inline(never)]
     fn add_ones_folding(&self, item: ZoneStat, n: u32) {
         if n > 0 {
@@ -650,13 +663,14 @@ impl<W: World> ZoneCounters<'_, W> {
         }
     }
 
-    /// Returns the difference that a counter may have without being folded.
+    /// Returns the largest difference that this CPU's counters may have without being folded.
     #[inline(always)]
     pub fn threshold(&self) -> u32 {
         self.pageset[THRESHOLD].get()
     }
 
-    /// Does what `n` calls of [`Self::dec`], each followed by [`Self::inc`], do.
+    /// Does what `n` calls of [`Self::dec`], each followed by [`Self::inc`], do to a counter:
+    /// nothing, unless one of them passes the threshold and folds.
     #[inline(always)]
     pub fn dec_and_inc(&self, item: ZoneStat, n: u32) {
         let t = self.pageset[THRESHOLD].get() as i32;
@@ -671,14 +685,16 @@ impl<W: World> ZoneCounters<'_, W> {
         }
     }
 
-    /// Returns how many calls of [`Self::inc`] fold nothing.
+    /// Returns how many calls of [`Self::inc`] for a counter fold nothing, from its present
+    /// difference on.
     #[inline(always)]
     pub fn incs_unfolded(&self, item: ZoneStat) -> u32 {
         let t = self.pageset[THRESHOLD].get() as i32;
         (t - self.pageset[item as usize].get() as i32).max(0) as u32
     }
 
-    /// Returns how many calls of [`Self::add`] with -1 fold nothing.
+    /// Returns how many calls of [`Self::add`] with -1 fold nothing, from the counter's present
+    /// difference on.
     #[inline(always)]
     pub fn decs_unfolded(&self, item: ZoneStat) -> u32 {
         let t = self.pageset[THRESHOLD].get() as i32;
@@ -687,7 +703,7 @@ impl<W: World> ZoneCounters<'_, W> {
         if x > t { 0 } else { (x + t).max(0) as u32 }
     }
 
-    /// Does what `n` calls of [`Self::inc`] do.
+    /// Does what `n` calls of [`Self::inc`] for a counter do.
     #[inline(always)]
     pub fn inc_by(&self, item: ZoneStat, n: u32) {
         let diff = &self.pageset[item as usize];
@@ -700,14 +716,15 @@ impl<W: World> ZoneCounters<'_, W> {
         }
     }
 
-    /// Does what `n` single steps in the direction of `sign` do; a step that passes the threshold
-    /// folds `over` more than it must.
+    /// Does what `n` single steps of a counter in the direction of `sign` (1 or -1) do; a step that
+    /// passes the threshold folds `over` more than it must.
     #[inline(never)]
     fn fold_steps(&self, item: ZoneStat, n: u32, sign: i32, over: i32) {
         let diff = &self.pageset[item as usize];
         let t = self.pageset[THRESHOLD].get() as i32;
         // Computes as if the counter moved upwards.
         let x = sign * diff.get() as i32;
+        // The number of steps up to the first fold.
         let first = (t + 1 - x).max(1);
         let Some(mut left) = n.checked_sub(first as u32) else {
             diff.set((sign * (x + n as i32)) as u32);
@@ -724,7 +741,7 @@ impl<W: World> ZoneCounters<'_, W> {
         diff.set((sign * (left as i32 - over)) as u32);
     }
 
-    /// Does what `n` calls of [`Self::dec`] do.
+    /// Does what `n` calls of [`Self::dec`] for a counter do.
     #[inline(always)]
     pub fn dec_by(&self, item: ZoneStat, n: u32) {
         let diff = &self.pageset[item as usize];
