@@ -190,7 +190,8 @@ impl<W: World> Mm<W> {
     }
 
     /// Builds the engine of a machine, with all its memory free. `track_pages` enables the page
-    /// tracker.
+    /// tracker. The heads of lists (sentinels) are entries behind the last frame: each zone's free
+    /// lists and LRU lists, then the tasks' lists of isolated pages, then the slab caches' lists.
     ///
     /// # Errors
     /// If the host has no memory for one of the tables.
@@ -218,8 +219,6 @@ impl<W: World> Mm<W> {
         );
         let nodes = config.nodes();
         let lists = mobility::lists(policy.mobility);
-        // Heads of lists (sentinels) are entries behind the last frame: each zone's free lists and
-        // LRU lists, then the tasks' lists of isolated pages, then the slab caches'.
         let free_lists = (lists * buddy::ORDERS) as u32;
         let per_zone = free_lists + LRU_LISTS as u32;
         let zone_lists = total as u32;

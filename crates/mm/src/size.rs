@@ -44,6 +44,8 @@ impl Size {
 }
 
 impl<'de> Deserialize<'de> for Size {
+    /// Reads a size from a non-negative whole number of bytes or from a text that [`Size::parse`]
+    /// accepts.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct V;
         impl serde::de::Visitor<'_> for V {
@@ -54,6 +56,7 @@ impl<'de> Deserialize<'de> for Size {
             fn visit_u64<E: serde::de::Error>(self, v: u64) -> Result<Size, E> {
                 Ok(Size(v))
             }
+            /// Takes a signed number, as TOML has them, unless it is negative.
             fn visit_i64<E: serde::de::Error>(self, v: i64) -> Result<Size, E> {
                 u64::try_from(v)
                     .map(Size)
@@ -68,6 +71,8 @@ impl<'de> Deserialize<'de> for Size {
 }
 
 impl Serialize for Size {
+    /// Writes the size as a whole number with the largest suffix (K, M, G, T) that divides it, or
+    /// as a number of bytes.
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         for (shift, suffix) in [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')] {
             if self.0 != 0 && self.0.is_multiple_of(1 << shift) {

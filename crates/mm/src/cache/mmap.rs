@@ -100,6 +100,7 @@ impl Held {
         self.anon + self.file + self.swapped
     }
 
+    /// Adds the pages of another region of the process.
     pub(crate) fn add(&mut self, other: Self) {
         self.mapped += other.mapped;
         self.anon += other.anon;
@@ -190,6 +191,7 @@ pub(crate) struct Regions<W: World> {
 }
 
 impl<W: World> Regions<W> {
+    /// Makes the table of regions, without a region and without memory for any.
     pub fn new() -> Self {
         Self {
             slots: OnceLock::new(),

@@ -105,6 +105,7 @@ impl Word {
 }
 
 impl fmt::Display for Setting {
+    /// Writes the value as experiments spell it: the word, `true` or `false`, or the number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Word(word) => f.write_str(word),
