@@ -93,8 +93,8 @@ impl<W: World> Mm<W> {
         logs.try_for_each(|sb| self.check_log_waits(sb))
     }
 
-    /// Compares an exact count of a zone with the number found. Returns an error text if they
-    /// differ.
+    /// Compares a zone's exact count of an item with the number `found` by a recount. Returns an
+    /// error text if they differ.
     fn expect(&self, z: usize, item: ZoneStat, found: u64) -> Result<(), String> {
         let counted = self.stat.exact(z, item);
         if counted == found as i64 {
@@ -110,7 +110,7 @@ impl<W: World> Mm<W> {
 }
 
 impl Recount {
-    /// Recounts everything.
+    /// Recounts all lists, counters and indexes of the engine.
     ///
     /// # Errors
     /// Returns a text about the first disagreement.

@@ -229,8 +229,8 @@ fn by_node(names: Counters) -> bool {
     matches!(names, Counters::Linux49 | Counters::Linux61)
 }
 
-/// Returns the name of a level of zones, where a kernel has one beside the nodes'
-/// (`enum zone_stat_item`, 4.8).
+/// Returns the name (`nr_zone_…`) under which kernels that keep a level by node also list it by
+/// zone (`enum zone_stat_item`, 4.8); `None` if they have none.
 fn zone_level_name(names: Counters, level: ZoneStat) -> Option<&'static str> {
     let name = match level {
         ZoneStat::NrInactiveAnon => "nr_zone_inactive_anon",
@@ -281,7 +281,8 @@ enum Listing {
     Together,
 }
 
-/// Returns how kernels with these names list an event of zones.
+/// Returns how kernels with these names list an event of zones: one by kind of zone, the sum, or
+/// not at all.
 fn listing_of(names: Counters, event: ZoneEvent) -> Listing {
     use ZoneEvent as E;
     match (event, names) {

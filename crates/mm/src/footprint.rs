@@ -22,7 +22,7 @@ pub struct Use {
 }
 
 impl Use {
-    /// Makes a use all of whose bytes are written.
+    /// Makes a use of the host's memory all of whose bytes are written, so that all are resident.
     pub fn whole(what: &'static str, bytes: u64) -> Self {
         Self {
             what,

@@ -15,7 +15,8 @@ impl Size {
         self.0 / 4096
     }
 
-    /// Reads the textual form.
+    /// Reads a size as people write it: a whole number of bytes, or one with a suffix such as
+    /// `504M`.
     ///
     /// # Errors
     /// If the text is not a whole number with an optional suffix K, M, G or T (each also with a

@@ -81,8 +81,8 @@ pub struct Info {
 }
 
 impl Info {
-    /// Returns what a reader of results must know about a value; `None` where the engine does as
-    /// Linux.
+    /// Returns what a reader of results must know about the sysctl's value `value`: that the engine
+    /// does not model it, and why; `None` where the engine does as Linux.
     pub fn note(&self, value: u64) -> Option<String> {
         let name = self.name;
         match self.answer {

@@ -72,7 +72,8 @@ impl<W: World> Extents<W> {
         self.kept() && (of == self.maps() || ordered)
     }
 
-    /// Returns the number of records of a kind in use.
+    /// Returns the number of records of the kind `of` in use: for extents being written, for known
+    /// extents, or 0 for a kind that this kernel has not.
     pub(crate) fn records(&self, of: Record) -> u32 {
         match of {
             Record::OrderedExtent | Record::OrderedBio => self.ordered.get(),

@@ -129,7 +129,8 @@ impl Record {
         self as u32 >= Self::XfsInodeItem as u32
     }
 
-    /// Returns the flags with which its slabs are allocated.
+    /// Returns the flags with which slabs of this kind of record are allocated: never waiting, as
+    /// reclaimable or as unmovable memory.
     const fn gfp(self) -> Gfp {
         match self {
             Self::TreeNode | Self::BufferHead | Self::InodeBeside | Self::XfsInodeItem => {
@@ -371,8 +372,9 @@ impl<W: World> Mm<W> {
         slabs.room.get().saturating_sub(self.metadata.buffers.get())
     }
 
-    /// Returns true if the room in slabs for records of the kind `of` fits their number, so that
-    /// [`Mm::settle`] would leave the slabs as they are.
+    /// Returns true if the room in slabs for records of the kind `of` (such as tree nodes) is
+    /// enough for those in use and not beyond the spare room, so that [`Mm::settle`] would do
+    /// nothing.
     #[inline(always)]
     fn settled(&self, of: Record) -> bool {
         let slabs = &self.metadata.slabs[of as usize];
@@ -558,7 +560,8 @@ impl<W: World> Mm<W> {
         self.world.wake(self.swap_bio_queue());
     }
 
-    /// Checks that no task waits for a bio of the pool while the pool has one.
+    /// Checks that no task waits for a bio to swap while the reserve has one (fewer than `POOL` of
+    /// its bios are out).
     ///
     /// # Errors
     /// If there is such a task.
@@ -626,9 +629,9 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Gives pages of their own to log buffers for which no slab could be allocated; the caller may
-    /// have to reclaim for each (`xlog_kvmalloc`: `vmalloc` maps what `kmalloc` refuses). Called
-    /// when a transaction commits.
+    /// Gives pages of their own to XFS log buffers for which no slab could be allocated, if there
+    /// are such (`short`); the caller may have to reclaim for each (`xlog_kvmalloc`: `vmalloc` maps
+    /// what `kmalloc` refuses). Called when a transaction commits.
     #[inline(always)]
     pub async fn map_log_buffers(&self) {
         if self.metadata.log_items.short.get() != 0 {

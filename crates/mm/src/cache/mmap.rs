@@ -415,6 +415,7 @@ impl<W: World> Mm<W> {
     async fn handle_mm_fault(&self, region: u32, index: u32, write: bool) -> Touched {
         self.world.charge(Cost::Fault, 1);
         self.stat.event(VmEvent::PgFault, 1);
+        // An entry is 0, `pfn << SHIFT` with `PRESENT`, or a swap slot plus 1, shifted.
         let v = self.pte(region, index).get();
         let r = self.regions.region(region);
         if let Some(table) = r.missing_table(index)
@@ -455,8 +456,8 @@ impl<W: World> Mm<W> {
         Touched::Ok
     }
 
-    /// Enters a page into an entry of anonymous memory, or frees it if another task has filled the
-    /// entry.
+    /// Enters a fresh page into an empty entry of anonymous memory, or frees it if another task has
+    /// filled the entry.
     pub(super) fn enter_anon_page(&self, pfn: Pfn, region: u32, index: u32) {
         if self.pte(region, index).get() == 0 {
             self.new_anon_page(pfn, region, index);
@@ -600,7 +601,7 @@ impl<W: World> Mm<W> {
         self.stat.on(cpu, z).dec_by(ZoneStat::NrFileMapped, n);
     }
 
-    /// Counts one more entry that maps a file's page.
+    /// Counts one more entry that maps a file's page, and a newly mapped page in its zone.
     pub(super) fn page_add_file_rmap(&self, pfn: Pfn) {
         let n = self.frames.mapcount(pfn);
         self.frames.set_mapcount(pfn, n + 1);
@@ -662,8 +663,8 @@ impl<W: World> Mm<W> {
         young
     }
 
-    /// Makes every entry of a page read-only because its dirty bit is being cleared
-    /// (`page_mkclean`).
+    /// Makes every entry that maps a page read-only because its dirty bit is being cleared
+    /// (`page_mkclean`), so that the next store faults.
     #[inline(never)]
     pub(crate) fn page_mkclean(&self, pfn: Pfn) {
         self.for_each_pte(pfn, |pte| {
@@ -671,7 +672,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Makes every entry of a page name another frame, with the same bits.
+    /// Makes every entry that maps the frame `from` map the frame `to`, for migration, with the
+    /// same bits.
     pub(crate) fn map_elsewhere(&self, from: Pfn, to: Pfn) {
         if self.frames.mapcount(from) > 0 {
             self.for_each_pte(from, |pte| {
@@ -724,8 +726,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Recounts entries: how many map each frame, and how many name each swap slot (added to
-    /// `named`).
+    /// Recounts page-table entries: how many map each frame (in `maps`, compared with the frames'
+    /// counts), and how many name each swap slot (added to `named`). Returns a text about the first
+    /// error.
     pub(crate) fn check_regions(
         &self,
         maps: &mut Vec<u32>,

@@ -381,8 +381,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees a node that became empty, and those above it that become empty by this; the caller
-    /// holds the tree lock.
+    /// Frees the tree node `node` if it is empty, and those above it that become empty by this; the
+    /// caller holds the tree lock.
     #[inline(never)]
     pub(super) fn release_empty(&self, m: &Mapping<W>, mut node: u32) {
         let pool = &self.nodes_pool;
@@ -465,7 +465,8 @@ impl<W: World> Mm<W> {
         pool.next_slot(root, from, find).map(|(index, _)| index)
     }
 
-    /// Returns how many pages from `from` on carry the tag without a gap, up to `max`.
+    /// Returns how many pages of a file from index `from` on carry the tag without a gap, at most
+    /// `max`.
     pub fn tagged_run(&self, mapping: u32, tag: Tag, from: u32, max: u32) -> u32 {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -520,7 +521,7 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Returns how many pages of a file carry the tag, up to `most`.
+    /// Returns how many pages of a file carry the tag; counts at most `most`.
     pub fn tagged_count(&self, mapping: u32, tag: Tag, most: u32) -> u32 {
         let (mut n, mut from) = (0, 0);
         while n < most {
@@ -570,8 +571,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Enters a fresh page into a file's cache and adds it to the inactive list. Returns false if
-    /// the node pool is exhausted.
+    /// Enters a fresh page into a file's cache as page `index` and adds it to the inactive list.
+    /// Returns false if the pool of tree nodes is exhausted.
     ///
     /// # Panics
     /// If the file has a page there; if other tasks may run meanwhile, use

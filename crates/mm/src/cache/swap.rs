@@ -144,8 +144,8 @@ impl<W: World> Mm<W> {
         self.swap.free.get()
     }
 
-    /// Counts a slot as taken. Dirtyable memory depends on whether any slot is free, so the last
-    /// one is noted.
+    /// Marks a swap slot as taken and counts it. When the last free slot is taken, tells remembered
+    /// decisions of that, because dirtyable memory depends on whether any slot is free.
     fn count_slot_taken(&self, slot: u32) {
         let (word, bit) = self.swap.word_of(slot);
         word.fetch_or(bit);
@@ -154,8 +154,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Counts a slot as free and drops its shadow. The first free slot is noted, as dirtyable
-    /// memory depends on whether there is one.
+    /// Marks a swap slot as free, counts it and drops its shadow. For the first free slot, tells
+    /// remembered decisions of that, because dirtyable memory depends on whether any slot is free.
     fn count_slot_freed(&self, slot: u32) {
         if let Some(shadow) = self.swap.shadows.get(slot as usize) {
             shadow.set(0);

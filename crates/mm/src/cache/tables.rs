@@ -25,7 +25,8 @@ impl<W: World> Region<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Returns the number of page-table pages that a region of so many pages may need.
+    /// Returns the number of page-table pages that a region of `pages` pages may need; 0 if page
+    /// tables take no memory.
     pub(super) fn tables_of(&self, pages: u32) -> usize {
         match self.policy.page_tables {
             PageTables::Nothing => 0,

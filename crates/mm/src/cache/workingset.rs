@@ -224,8 +224,8 @@ impl<W: World> Mm<W> {
         self.nodes_pool.shadow_nodes.get()
     }
 
-    /// Drops the node that has held shadows alone for longest. Returns false if there is none, or
-    /// another task was faster.
+    /// Drops the tree node that has held only shadows of evicted pages for longest, with these
+    /// shadows. Returns false if there is none, or another task was faster.
     pub(crate) fn drop_oldest_shadows(&self) -> bool {
         let pool = &self.nodes_pool;
         let oldest = pool.lock.with(|| match pool.shadow_oldest.get() {

@@ -176,7 +176,8 @@ impl Recount {
     }
 }
 
-/// Returns the number of pages allocated, freed, faulted, scanned, dirtied and written since boot.
+/// Returns the number of pages allocated, freed, faulted, scanned, dirtied and written since boot,
+/// by which the checks between recounts measure how much the engine has done.
 fn work_done<W: World>(mm: &Mm<W>) -> u64 {
     let zones = (0..mm.zones.len()).map(|z| {
         let events = [

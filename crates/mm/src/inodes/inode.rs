@@ -211,7 +211,8 @@ impl<W: World> Mm<W> {
         row.has(PLACED | UNLINKED) && !row.any(DENTRY | LOADING) && row.users.get() == 0
     }
 
-    /// Reuses the inode of a file that is gone for a new file, whose directory may be another one.
+    /// Reuses the inode number `ino` of a file that is gone for a new file in the directory
+    /// `parent` (`None`: the root).
     pub fn reuse_inode(&self, ino: u32, parent: Option<u32>) {
         assert!(self.inode_gone(ino), "inode {ino} is free");
         let row = self.inode(ino);

@@ -321,7 +321,8 @@ impl<W: World> Mm<W> {
         stat.add(ZoneStat::NrFreePages, -(n as i32));
     }
 
-    /// Frees pages of zone `z` as a call of [`Self::free_bulk`] for each single page does.
+    /// Frees pages of zone `z` to the buddy lists at once, with the effects on the counter of free
+    /// pages that a call of [`Self::free_bulk`] for each single page would have.
     pub(crate) fn free_singly(&self, z: usize, pages: &[Pfn]) {
         let n = self.free_in_runs(z, |runs| runs.free(pages.iter().copied()));
         let stat = self.stat.on(self.world.cpu(), z);

@@ -116,7 +116,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Marks a zone whose batch has just been used up, under policies that keep such a mark.
+    /// Marks zone `z` if its fair batch has just been used up, under policies that keep such a
+    /// mark.
     #[inline(always)]
     pub(crate) fn note_used_up(&self, z: usize) {
         if self.policy.fair_zones != FairZones::Batch
@@ -148,7 +149,7 @@ impl<W: World> Mm<W> {
         full - self.stat.zone_raw(z, ZoneStat::NrAllocBatch)
     }
 
-    /// Fills a zone's batch after its watermarks were set.
+    /// Fills the fair batch of zone `z` exactly, after its watermarks were set.
     pub(crate) fn start_batch(&self, z: usize) {
         let lacks = self.batch_lacks(z);
         self.stat.add_exact(z, ZoneStat::NrAllocBatch, lacks);

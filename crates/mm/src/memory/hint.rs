@@ -328,8 +328,9 @@ impl<W: World> Mm<W> {
         (passes, free.abs_diff(edge).saturating_sub(2))
     }
 
-    /// Returns the zone where a walk for a request from `node` will end, its cost (ns), and by how
-    /// many pages levels may move before it could go differently. `None`: the walk has to be made.
+    /// Returns the result of the remembered or predicted walk over the free lists for a request
+    /// from `node`: the zone where it ends, its cost (ns), and by how many pages the counters that
+    /// it depends on may move before it could go differently. `None`: the walk has to be made.
     #[inline(always)]
     pub(crate) fn foreseen(&self, node: u32, gfp: Gfp) -> Option<(usize, u64, u64)> {
         let (hint, spare) = self.foreseen_hint(node, gfp)?;
@@ -352,8 +353,8 @@ impl<W: World> Mm<W> {
         (hint.zone.get() != NOWHERE).then_some((hint, spare))
     }
 
-    /// Returns by how many pages levels may move before the prediction for this key could change;
-    /// `None` if the hint is for another key, or may be wrong already.
+    /// Returns by how many pages the counters may move before the prediction in `hint` for the
+    /// request `key` could change; `None` if the hint is for another key, or may be wrong already.
     #[inline(always)]
     fn held(&self, hint: &Hint<W>, key: u64) -> Option<u64> {
         (hint.key.get() == key)

@@ -81,8 +81,8 @@ impl<W: World> Pcp<W> {
         Some(self.slot(at).get())
     }
 
-    /// Returns up to `n` pages from the front without taking them, as far as they are contiguous in
-    /// the ring.
+    /// Returns up to `n` pages from the front of the list without taking them, as far as they are
+    /// contiguous in its ring.
     #[inline(always)]
     pub(crate) fn front_row(&self, n: u32) -> &[W::U32] {
         let ring = &*self.ring;

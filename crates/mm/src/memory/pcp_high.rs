@@ -115,7 +115,8 @@ impl<W: World> Mm<W> {
         self.own_pcps(z, cpu).iter().map(Pcp::pages).sum()
     }
 
-    /// Returns the number of pages at which one CPU's lists of a zone return some.
+    /// Returns the number of pages at which one CPU's lists of zone `z` return some to the buddy
+    /// lists.
     pub(crate) fn pcp_high(&self, z: usize, cpu: usize) -> u32 {
         match self.lists_by_watermark() {
             true => self.tuning(z, cpu).high.get(),

@@ -117,8 +117,8 @@ impl<W: World> Mm<W> {
         self.cache(cache).beside.get() != 0
     }
 
-    /// Gives each object of a cache a record beside it from now on, if the page cache's own records
-    /// take memory.
+    /// Gives each object of a slab cache (an inode) a record of the filesystem beside it from now
+    /// on, if such records take memory.
     pub(crate) fn keep_beside(&self, cache: u32) {
         debug_assert!(self.cache(cache).objects.get() == 0, "an empty cache");
         self.cache(cache)

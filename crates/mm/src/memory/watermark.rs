@@ -440,7 +440,7 @@ impl<W: World> Mm<W> {
     }
 
     /// Returns true if the cheap count of a zone's free pages is so far above a watermark that a
-    /// single page's test passes with any flags.
+    /// single page's test passes with any flags, so that the full test can be left out.
     #[inline(always)]
     pub(crate) fn plainly_above(&self, z: usize, mark: Mark, classzone: usize) -> bool {
         let zone = &self.zones[z];

@@ -35,7 +35,7 @@ impl Lru {
         Self::Unevictable,
     ];
 
-    /// Returns the list that a page with these flags belongs on.
+    /// Returns the LRU list that a page with these flags belongs on.
     #[inline(always)]
     pub fn of(flags: u32) -> Self {
         if flags & flag::UNEVICTABLE != 0 {

@@ -81,8 +81,8 @@ impl<W: World> FullZones<W> {
         self.full.iter().for_each(|word| word.set(0));
     }
 
-    /// Forgets which zones were found full (`zlc_setup`) if that was last cleared more than a
-    /// second ago. `tick`: now, in ticks; `hz`: ticks a second.
+    /// Clears the marks of full zones if that was last done more than a second ago (`zlc_setup`).
+    /// `tick`: now, in ticks; `hz`: ticks a second.
     fn age(&self, tick: u64, hz: u64) {
         if tick > self.cleared.get() + hz {
             self.clear();

@@ -112,7 +112,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Does the periodic flush of all nodes' statistics if it is due.
+    /// Does the periodic flush of all nodes' LRU statistics, which reclaim reads, if it is due.
     pub(crate) fn flush_due_lru_stats(&self) {
         if self.lru_stats_flushed() && self.world.now() >= self.flush_due.get() {
             self.flush_due.set(self.world.now() + FLUSH_TIME);

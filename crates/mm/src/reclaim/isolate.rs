@@ -124,7 +124,7 @@ impl<W: World> Mm<W> {
         (taken, aside)
     }
 
-    /// Returns the counter of isolated pages, file or anonymous.
+    /// Returns which zone counter counts isolated pages: that of file or of anonymous pages.
     pub(super) fn isolated_item(file: bool) -> ZoneStat {
         if file {
             ZoneStat::NrIsolatedFile

@@ -125,7 +125,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Wakes a sleeping kswapd on behalf of a task that waits for the node's emergency reserves.
+    /// Wakes the kswapd of node `nid`, if it sleeps, on behalf of a task that waits for the node's
+    /// emergency reserves.
     pub(crate) fn wake_kswapd_for_reserves(&self, nid: u32) {
         let node = &self.nodes[nid as usize];
         if node.kswapd_sleeping.get() != 0 {
@@ -399,7 +400,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Balances a node with the loop of 3.11: round after round over the zones that need it.
+    /// Balances node `nid` with the loop of 3.11: round after round over the zones that need it.
     /// Scanning gets harder (the priority falls) only when no zone was scanned for its whole
     /// target, or nothing was reclaimed. Returns the order that it ended with.
     async fn balance_in_rounds(&self, nid: u32, mut order: u32, classzone: usize) -> u32 {

@@ -403,7 +403,7 @@ impl<W: World> Mm<W> {
 
     /// Does what [`Mm::mark_page_accessed`] does for a read, if nothing that belongs to a CPU is
     /// needed for that; for tasks that have no CPU. The page must not leave its file meanwhile.
-    /// Returns false if nothing was done.
+    /// Returns false if the full function is needed; nothing was done then.
     #[inline]
     pub fn mark_accessed_in_passing(&self, pfn: Pfn) -> bool {
         if self.orders.is_some() {

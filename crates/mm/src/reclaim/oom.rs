@@ -232,8 +232,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Kills a process: marks its threads as dying, signals them, and reports the kill in the
-    /// kernel's words. `asked`: the task, flags and order of the failed request.
+    /// Kills the process `victim`: marks its threads as dying, signals them, and reports the kill
+    /// in the kernel's words. `all`: the processes for the report's table; `asked`: the task, flags
+    /// and order of the failed request.
     fn oom_kill(&self, victim: Candidate, all: &[Candidate], asked: (TaskId, Gfp, u32)) {
         let total = self.ram() + u64::from(self.config.swap_slots);
         let score = victim.points() * 1000 / total.max(1);
@@ -279,7 +280,8 @@ impl<W: World> Mm<W> {
         self.zones.iter().map(|z| u64::from(z.size)).sum()
     }
 
-    /// Returns the text of `show_mem`: the memory in use by kind, and the free memory.
+    /// Returns the memory part of the OOM report (`show_mem`): the memory in use by kind, and the
+    /// free memory.
     fn mem_info(&self) -> String {
         let mut out = String::from("Mem-Info:\n");
         // Writing into a string does not fail.

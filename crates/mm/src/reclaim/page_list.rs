@@ -294,8 +294,9 @@ impl<W: World> Mm<W> {
         self.stat.zone_event(z, by, n);
     }
 
-    /// Examines isolated pages until one is dirty and has to be written, or the task has to yield
-    /// after one. Returns `None` when all are examined.
+    /// Examines isolated pages, from the tail of the list on, and frees the clean ones, until one
+    /// is dirty and has to be written, or the task has to yield after one. Returns which; `None`
+    /// when all are examined.
     ///
     /// Links of pages that leave are not mended one by one: the pages that stay are joined to each
     /// other, and the list is consistent again on return.
@@ -593,8 +594,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Leaves a dirty file page that this reclaimer may not write to the flusher, marked for
-    /// immediate reclaim if the policy says so (*writeback-from-reclaim* 1, 5, 7, 8).
+    /// Leaves a dirty file page that this reclaimer may not write itself to the flusher, marked for
+    /// immediate reclaim after its writeback if the policy says so (*writeback-from-reclaim* 1, 5,
+    /// 7, 8).
     #[inline]
     fn leave_to_flusher(&self, pfn: Pfn, flags: u32) {
         let (item, marked) = if self.policy.immediate_reclaim {

@@ -114,8 +114,9 @@ fn total_scan(
 }
 
 impl<W: World> Mm<W> {
-    /// Returns the shrinker with index `i`: that of shadow nodes, those of the filesystems, those
-    /// of XFS's buffers, those of the world; `None` after the last.
+    /// Returns the shrinker with index `i` in the order in which reclaim calls them: that of shadow
+    /// nodes, those of the filesystems, those of XFS's buffers, those of the world; `None` after
+    /// the last.
     fn shrinker_at(&self, i: usize) -> Option<Shrinker> {
         let supers = self.super_count();
         if i == 0 {

@@ -54,7 +54,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Counts that the noted path dirtied a page, in the row of the path that instantiated it.
+    /// Counts for the page tracker that the path noted last dirtied a page, in the row of the path
+    /// that brought the page in.
     #[inline(always)]
     pub(crate) fn track_dirtied(&self, pfn: Pfn) {
         if let Some(t) = &self.tracker {
@@ -63,7 +64,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Counts that the noted path activated a page, in the row of the path that instantiated it.
+    /// Counts for the page tracker that the path noted last activated a page, in the row of the
+    /// path that brought the page in.
     #[inline(always)]
     pub(crate) fn track_activated(&self, pfn: Pfn) {
         if let Some(t) = &self.tracker {

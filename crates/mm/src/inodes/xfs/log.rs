@@ -214,7 +214,8 @@ impl<W: World> Mm<W> {
         self.world.wait(q, ticket, None).await;
     }
 
-    /// Does [`Mm::log_inode`] for a change that includes extents.
+    /// Does [`Mm::log_inode`] for a change that includes the inode's extents, which take more room
+    /// in the log.
     pub fn log_extents(&self, ino: u32) {
         debug_assert!(ino < self.mapping_count(), "file {ino} does not exist");
         if self.on_xfs(ino) {
@@ -340,8 +341,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Runs the log worker, which periodically forces the log and has all items pushed. Never
-    /// returns.
+    /// Runs the log worker of an XFS, which periodically forces the log and has all changed inodes
+    /// written to their places. Never returns.
     pub async fn xfs_log_worker(&self, sb: u32) {
         loop {
             self.world.sleep(self.sb(sb).sync_interval.get()).await;
@@ -350,8 +351,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Runs the worker that writes the log once much waits for it (`xlog_cil_push_work`). Never
-    /// returns.
+    /// Runs the worker of an XFS that writes the log when it is asked to, because much waits for it
+    /// (`xlog_cil_push_work`). Never returns.
     pub async fn xfs_cil_worker(&self, sb: u32) {
         debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
         let (log, q) = (&self.sb(sb).log, self.cil_queue(sb));

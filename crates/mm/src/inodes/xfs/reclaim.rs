@@ -304,7 +304,8 @@ impl<W: World> Mm<W> {
         Reclaimed::GivenUp
     }
 
-    /// Frees a claimed inode whose lock and flush lock the caller holds, and releases both.
+    /// Frees an inode that reclaim has claimed and whose lock and flush lock the caller holds, and
+    /// releases both locks.
     fn free_claimed(&self, ino: u32) -> Reclaimed {
         let row = self.inode(ino);
         self.flush_done(ino);
@@ -383,7 +384,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Schedules the background reclaimer one period from now, unless it is scheduled already.
+    /// Schedules the background reclaimer of inodes of an XFS one period from now, unless it is
+    /// scheduled already.
     pub(crate) fn queue_reclaim_worker(&self, sb: u32) {
         let log = &self.sb(sb).log;
         if log.worker_queued.fetch_or(1) == 0 {
