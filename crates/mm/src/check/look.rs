@@ -108,10 +108,10 @@ impl Recount {
         let done = work - self.looks.before;
         let pages = (done / WORK_A_PAGE).clamp(PAGES.0, PAGES.1);
         // The seed is the work done, so the same run samples the same frames.
-        let mut chance = work;
+        let mut random_state = work;
         let frames = mm.frames.len();
         for _ in 0..pages / TOGETHER {
-            let first = (next_random(&mut chance) % u64::from(frames)) as Pfn;
+            let first = (next_random(&mut random_state) % u64::from(frames)) as Pfn;
             for pfn in (first..frames).take(TOGETHER as usize) {
                 sampler.page(pfn)?;
             }

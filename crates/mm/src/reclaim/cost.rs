@@ -156,8 +156,8 @@ impl<W: World> Mm<W> {
         self.flush_lru_stats_ratelimited(z);
         let costs = self.costs(z);
         for (kind, may) in sc.may_deactivate.iter_mut().enumerate() {
-            let news = self.known_activated(costs, kind) != costs.seen[kind].get();
-            *may = sc.force_deactivate || news || self.inactive_is_low(z, kind == 1);
+            let new_refaults = self.known_activated(costs, kind) != costs.seen[kind].get();
+            *may = sc.force_deactivate || new_refaults || self.inactive_is_low(z, kind == 1);
         }
         let [anon_too, file_too] = sc.may_deactivate;
         let size = |lru| self.lru_size(z, lru);

@@ -212,29 +212,29 @@ impl<W: World> Mm<W> {
         } else if file + free <= self.lru_high(z) {
             ([1, 0], 1)
         } else {
-            let s = u64::from(self.sysctl.swappiness());
+            let swappiness = u64::from(self.sysctl.swappiness());
             let decayed = self.decayed_rotations(z, [anon, file]);
             // The parts of anonymous and file memory: larger, the fewer of the scanned pages were
             // rotated.
-            let ap = (s + 1) * (decayed[0].0 + 1) / (decayed[0].1 + 1);
-            let fp = (201 - s) * (decayed[1].0 + 1) / (decayed[1].1 + 1);
+            let ap = (swappiness + 1) * (decayed[0].0 + 1) / (decayed[0].1 + 1);
+            let fp = (201 - swappiness) * (decayed[1].0 + 1) / (decayed[1].1 + 1);
             ([ap, fp], ap + fp + 1)
         };
         SCAN_ORDER.map(|lru| {
-            let t = usize::from(lru.is_file());
+            let kind = usize::from(lru.is_file());
             let size = self.lru_size(z, lru);
             if sc.priority == 0 && swap {
                 return size;
             }
             if save {
-                let share = (size >> sc.priority) * fraction[t] / denominator;
+                let share = (size >> sc.priority) * fraction[kind] / denominator;
                 let saved = &self.zones[z].saved_scan[lru as usize];
                 let n = u64::from(saved.get()) + share;
                 let batch = n >= SWAP_CLUSTER_MAX;
                 saved.set(if batch { 0 } else { n as u32 });
                 return if batch { n } else { 0 };
             }
-            let n = (size >> sc.priority) * fraction[t] / denominator;
+            let n = (size >> sc.priority) * fraction[kind] / denominator;
             if n == 0 && force && (lru.is_file() || swap) {
                 SWAP_CLUSTER_MAX
             } else {

@@ -594,13 +594,13 @@ impl<W: World> ZoneCounters<'_, W> {
     #[inline(always)]
     pub fn add(&self, item: ZoneStat, n: i32) {
         let diff = &self.pageset[item as usize];
-        let t = self.pageset[THRESHOLD].get() as i32;
-        let x = (diff.get() as i32).wrapping_add(n);
-        if x > t || x < -t {
-            self.stat.fold(self.zone, item, i64::from(x));
+        let threshold = self.pageset[THRESHOLD].get() as i32;
+        let new_diff = (diff.get() as i32).wrapping_add(n);
+        if new_diff > threshold || new_diff < -threshold {
+            self.stat.fold(self.zone, item, i64::from(new_diff));
             diff.set(0);
         } else {
-            diff.set(x as u32);
+            diff.set(new_diff as u32);
         }
     }
 
@@ -610,14 +610,14 @@ impl<W: World> ZoneCounters<'_, W> {
     #[inline(always)]
     pub fn inc(&self, item: ZoneStat) {
         let diff = &self.pageset[item as usize];
-        let t = self.pageset[THRESHOLD].get() as i32;
-        let x = (diff.get() as i32).wrapping_add(1);
-        if x > t {
-            let over = t >> 1;
-            self.stat.fold(self.zone, item, i64::from(x + over));
+        let threshold = self.pageset[THRESHOLD].get() as i32;
+        let new_diff = (diff.get() as i32).wrapping_add(1);
+        if new_diff > threshold {
+            let over = threshold >> 1;
+            self.stat.fold(self.zone, item, i64::from(new_diff + over));
             diff.set(-over as u32);
         } else {
-            diff.set(x as u32);
+            diff.set(new_diff as u32);
         }
     }
 
@@ -626,14 +626,14 @@ impl<W: World> ZoneCounters<'_, W> {
     #[inline(always)]
     pub fn dec(&self, item: ZoneStat) {
         let diff = &self.pageset[item as usize];
-        let t = self.pageset[THRESHOLD].get() as i32;
-        let x = (diff.get() as i32).wrapping_sub(1);
-        if x < -t {
-            let over = t >> 1;
-            self.stat.fold(self.zone, item, i64::from(x - over));
+        let threshold = self.pageset[THRESHOLD].get() as i32;
+        let new_diff = (diff.get() as i32).wrapping_sub(1);
+        if new_diff < -threshold {
+            let over = threshold >> 1;
+            self.stat.fold(self.zone, item, i64::from(new_diff - over));
             diff.set(over as u32);
         } else {
-            diff.set(x as u32);
+            diff.set(new_diff as u32);
         }
     }
 
@@ -641,13 +641,13 @@ impl<W: World> ZoneCounters<'_, W> {
     #[inline(always)]
     pub fn add_ones(&self, item: ZoneStat, n: u32) {
         let diff = &self.pageset[item as usize];
-        let t = self.pageset[THRESHOLD].get() as i32;
+        let threshold = self.pageset[THRESHOLD].get() as i32;
         let before = diff.get() as i32;
-        let x = before.wrapping_add(n as i32);
+        let new_diff = before.wrapping_add(n as i32);
         // Nothing is folded if both ends are within the threshold; `before` may be outside, as the
         // threshold may have been lowered since.
-        if before >= -t && x <= t {
-            diff.set(x as u32);
+        if before >= -threshold && new_diff <= threshold {
+            diff.set(new_diff as u32);
         } else {
             self.add_ones_folding(item, n);
         }
@@ -673,11 +673,11 @@ impl<W: World> ZoneCounters<'_, W> {
     /// nothing, unless one of them passes the threshold and folds.
     #[inline(always)]
     pub fn dec_and_inc(&self, item: ZoneStat, n: u32) {
-        let t = self.pageset[THRESHOLD].get() as i32;
+        let threshold = self.pageset[THRESHOLD].get() as i32;
         let diff = &self.pageset[item as usize];
         for _ in 0..n {
             // A pair of steps that folds nothing leaves the difference as it is.
-            if (1 - t..=t).contains(&(diff.get() as i32)) {
+            if (1 - threshold..=threshold).contains(&(diff.get() as i32)) {
                 return;
             }
             self.dec(item);
@@ -689,30 +689,34 @@ impl<W: World> ZoneCounters<'_, W> {
     /// difference on.
     #[inline(always)]
     pub fn incs_unfolded(&self, item: ZoneStat) -> u32 {
-        let t = self.pageset[THRESHOLD].get() as i32;
-        (t - self.pageset[item as usize].get() as i32).max(0) as u32
+        let threshold = self.pageset[THRESHOLD].get() as i32;
+        (threshold - self.pageset[item as usize].get() as i32).max(0) as u32
     }
 
     /// Returns how many calls of [`Self::add`] with -1 fold nothing, from the counter's present
     /// difference on.
     #[inline(always)]
     pub fn decs_unfolded(&self, item: ZoneStat) -> u32 {
-        let t = self.pageset[THRESHOLD].get() as i32;
-        let x = self.pageset[item as usize].get() as i32;
-        // The threshold may have been lowered since, so `x` may be above it.
-        if x > t { 0 } else { (x + t).max(0) as u32 }
+        let threshold = self.pageset[THRESHOLD].get() as i32;
+        let present = self.pageset[item as usize].get() as i32;
+        // The threshold may have been lowered since, so `present` may be above it.
+        if present > threshold {
+            0
+        } else {
+            (present + threshold).max(0) as u32
+        }
     }
 
     /// Does what `n` calls of [`Self::inc`] for a counter do.
     #[inline(always)]
     pub fn inc_by(&self, item: ZoneStat, n: u32) {
         let diff = &self.pageset[item as usize];
-        let t = self.pageset[THRESHOLD].get() as i32;
-        let x = (diff.get() as i32).wrapping_add(n as i32);
-        if x <= t {
-            diff.set(x as u32);
+        let threshold = self.pageset[THRESHOLD].get() as i32;
+        let new_diff = (diff.get() as i32).wrapping_add(n as i32);
+        if new_diff <= threshold {
+            diff.set(new_diff as u32);
         } else {
-            self.fold_steps(item, n, 1, t >> 1);
+            self.fold_steps(item, n, 1, threshold >> 1);
         }
     }
 
@@ -721,18 +725,18 @@ impl<W: World> ZoneCounters<'_, W> {
     #[inline(never)]
     fn fold_steps(&self, item: ZoneStat, n: u32, sign: i32, over: i32) {
         let diff = &self.pageset[item as usize];
-        let t = self.pageset[THRESHOLD].get() as i32;
+        let threshold = self.pageset[THRESHOLD].get() as i32;
         // Computes as if the counter moved upwards.
-        let x = sign * diff.get() as i32;
+        let present = sign * diff.get() as i32;
         // The number of steps up to the first fold.
-        let first = (t + 1 - x).max(1);
+        let first = (threshold + 1 - present).max(1);
         let Some(mut left) = n.checked_sub(first as u32) else {
-            diff.set((sign * (x + n as i32)) as u32);
+            diff.set((sign * (present + n as i32)) as u32);
             return;
         };
-        let mut folded = i64::from(x + first + over);
+        let mut folded = i64::from(present + first + over);
         // After the first fold one follows every `period` steps.
-        let period = (t + 1 + over) as u32;
+        let period = (threshold + 1 + over) as u32;
         if left >= period {
             folded += i64::from(left / period * period);
             left %= period;
@@ -745,12 +749,12 @@ impl<W: World> ZoneCounters<'_, W> {
     #[inline(always)]
     pub fn dec_by(&self, item: ZoneStat, n: u32) {
         let diff = &self.pageset[item as usize];
-        let t = self.pageset[THRESHOLD].get() as i32;
-        let x = (diff.get() as i32).wrapping_sub(n as i32);
-        if x >= -t {
-            diff.set(x as u32);
+        let threshold = self.pageset[THRESHOLD].get() as i32;
+        let new_diff = (diff.get() as i32).wrapping_sub(n as i32);
+        if new_diff >= -threshold {
+            diff.set(new_diff as u32);
         } else {
-            self.fold_steps(item, n, -1, t >> 1);
+            self.fold_steps(item, n, -1, threshold >> 1);
         }
     }
 }
