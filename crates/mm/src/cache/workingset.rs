@@ -97,7 +97,7 @@ impl<W: World> Mm<W> {
         SHADOW | (zone_of(flags) as u32) << AGE_BITS | was | (age as u32 & ((1 << bits) - 1))
     }
 
-    /// Returns the shift of ages ([`Self::age_shift`]) if evicted pages leave shadows, else `None`.
+    /// Returns the shift of ages (`age_shift`) if evicted pages leave shadows, else `None`.
     #[inline(always)]
     pub(crate) fn shadow_shift(&self) -> Option<u32> {
         self.keeps_shadows().then(|| self.age_shift())
