@@ -62,8 +62,8 @@ pub(crate) struct Skipped {
 }
 
 impl<W: World> Mm<W> {
-    /// Returns true if the first walk of a request from `node` over the free lists passes over
-    /// zones whose fair batch is used up.
+    /// Returns true if the first walk over the free lists of a request from `node` is a fair one
+    /// (`ALLOC_FAIR`), which keeps to the node's own zones and heeds their fair batches.
     #[inline(always)]
     pub(crate) fn starts_fair(&self, node: u32, gfp: Gfp) -> bool {
         match self.policy.fair_zones {
