@@ -48,13 +48,15 @@ pub(super) fn figures(hashes: &[u32; 2]) -> u32 {
     hashes[1]
 }
 
-/// Returns the number of the first decision whose hashes, selected by `of`, differ between two
-/// runs, or that only one run has; among those that were kept.
+/// Returns the number, from 0, of the first decision that differs between two runs by the hash that
+/// `of` selects (`places` or `figures`), or that only one run made because the other had ended.
+/// `None`: the runs do not differ among the decisions whose hashes were kept.
 pub(super) fn first_apart(a: &Heard, b: &Heard, of: fn(&[u32; 2]) -> u32) -> Option<u64> {
     let pairs = a.hashes.iter().zip(&b.hashes);
     let differs = |(_, (x, y)): &(usize, (&[u32; 2], &[u32; 2]))| of(x) != of(y);
     let found = pairs.enumerate().find(differs).map(|(nth, _)| nth as u64);
     let shorter = a.number.min(b.number);
+    // One run made more decisions, and the first of these lies among those that are kept.
     let ended = a.number != b.number && shorter < MOST_DECISIONS as u64;
     found.or_else(|| ended.then_some(shorter))
 }
@@ -85,7 +87,8 @@ impl Hearing {
     }
 }
 
-/// Returns a number for the zone or node of a decision; 0 if its event has none.
+/// Returns a number for the place of a decision, for its hash: the node, or node and zone packed
+/// into one number. Returns 0 for events that have neither.
 fn place(event: &Event) -> u64 {
     match *event {
         Event::KswapdSleep { nid } | Event::KswapdWake { nid, .. } => u64::from(nid),
@@ -98,6 +101,9 @@ fn place(event: &Event) -> u64 {
 }
 
 impl Listener for Hearing {
+    /// Takes one event of the engine. Ignores events before the workload began and those that occur
+    /// for every page; numbers the others (decisions) from 0. Depending on `wanted`, keeps the
+    /// decision's text, or counts it by kind and time slot and keeps its two hashes.
     fn heard(&mut self, at: Moment<'_>, event: &Event) {
         let Some(began) = self.began.filter(|_| !event.by_page()) else {
             return;
@@ -106,6 +112,7 @@ impl Listener for Hearing {
         let heard = &mut *heard;
         let number = heard.number;
         heard.number += 1;
+        // Nanoseconds since the workload began.
         let since = at.ns.saturating_sub(began);
         let name = ftrace::text::name(event);
         match &self.wanted {
@@ -140,6 +147,8 @@ impl Listener for Hearing {
         }
     }
 
+    /// Takes a mark of the trace: notes the time at which the workload begins, and at its end the
+    /// number of time slots that it took. Other marks are ignored.
     fn marked(&mut self, at: Moment<'_>, text: &str) {
         if text == ftrace::BEGINS {
             self.began = Some(at.ns);

@@ -62,6 +62,8 @@ impl Side<'_> {
         format!("{}, iteration {}", self.cell.key(), self.iteration)
     }
 
+    /// Returns the specification of this side's run, with the seed of its iteration and with
+    /// sampling on.
     fn spec(&self, experiment: &Experiment) -> RunSpec {
         let mut spec = self.cell.spec.clone();
         spec.seed = iteration_seed(experiment, self.iteration);
@@ -97,6 +99,8 @@ pub struct First {
 
 impl First {
     /// Collects the decision with this number and those before it from the texts of both runs.
+    /// `shown` is the range of numbers from the earliest decision to show up to and including
+    /// `number`; `texts` holds (number, decision) of each run.
     fn of(number: u64, shown: Range<u64>, texts: &[Vec<(u64, Decision)>; 2]) -> Self {
         let of = |texts: &Vec<(u64, Decision)>, numbers: Range<u64>| {
             let texts = texts.iter().filter(|(n, _)| numbers.contains(n));
@@ -146,7 +150,9 @@ pub struct Divergence {
     pub parted: Vec<Parted>,
 }
 
-/// Runs both sides and compares them. Returns `None` if it was interrupted.
+/// Runs both sides twice and compares them: first for hashes and counts of all decisions, then, if
+/// any decision differs, for the texts around the first that do. Returns `None` if a run was
+/// interrupted through `stop`.
 pub fn diverge(
     experiment: &Experiment,
     sides: [Side<'_>; 2],
@@ -156,6 +162,7 @@ pub fn diverge(
     let [a, b] = sides;
     let (ours, first) = run(&a, Wanted::Sums)?;
     let (theirs, second) = run(&b, Wanted::Sums)?;
+    // The first decision that differs in event, task or place, and the first in any figure.
     let differs = [heard::places, heard::figures].map(|of| heard::first_apart(&ours, &theirs, of));
     let shown = |number: u64| number.saturating_sub(BEFORE)..number + 1;
     let ranges: Vec<Range<u64>> = differs.iter().flatten().map(|n| shown(*n)).collect();
@@ -167,6 +174,7 @@ pub fn diverge(
     }
     let [places, figures] = differs.map(|number| number.map(|n| First::of(n, shown(n), &texts)));
     let results = [&first, &second];
+    // Kinds of decisions and columns of the time series that differ from some time on.
     let mut parted = kinds_parted([&ours, &theirs]);
     parted.extend(columns_parted(results));
     parted.sort_by(|a, b| a.at.total_cmp(&b.at).then_with(|| a.what.cmp(&b.what)));
@@ -182,7 +190,8 @@ pub fn diverge(
     })
 }
 
-/// Runs once with a listener; `None` if the run was interrupted.
+/// Runs the engine once with a listener that keeps the `wanted` data. Returns the data and the
+/// run's result; `None` if the run was interrupted.
 fn hear(spec: RunSpec, wanted: Wanted, stop: &Arc<AtomicBool>) -> Option<(Heard, RunResult)> {
     let heard = Arc::new(Mutex::new(Heard::default()));
     let control = Control {
@@ -198,7 +207,9 @@ fn hear(spec: RunSpec, wanted: Wanted, stop: &Arc<AtomicBool>) -> Option<(Heard,
     Some((heard, result))
 }
 
-/// Returns the kinds of decisions whose counts are apart from some time to the end.
+/// Returns the kinds of decisions whose counts so far differ, from some time until the end of the
+/// shorter run, by more than the share [`APART`] of the larger total. Kinds that are too rare in
+/// both runs are left out.
 fn kinds_parted(runs: [&Heard; 2]) -> Vec<Parted> {
     let names = runs.iter().flat_map(|r| r.kinds.keys().copied());
     let names: std::collections::BTreeSet<&'static str> = names.collect();
@@ -211,6 +222,7 @@ fn kinds_parted(runs: [&Heard; 2]) -> Vec<Parted> {
             return None;
         }
         let slots = runs[0].slots.min(runs[1].slots);
+        // The number of such decisions that one run made up to a slot of time.
         let at = |side: usize, slot: usize| {
             let sums: &Vec<u64> = &sums[side];
             sums.get(slot).or(sums.last()).copied().unwrap_or(0)
@@ -232,6 +244,7 @@ fn kinds_parted(runs: [&Heard; 2]) -> Vec<Parted> {
     names.into_iter().filter_map(of).collect()
 }
 
+/// Returns the running sums of the counts of a kind's decisions by time slot.
 fn cumulated(counts: &[u32]) -> Vec<u64> {
     let mut sum = 0;
     let add = |n: &u32| {
@@ -241,7 +254,8 @@ fn cumulated(counts: &[u32]) -> Vec<u64> {
     counts.iter().map(add).collect()
 }
 
-/// Returns the columns of the time series that differ from some time on.
+/// Returns the columns of the time series that differ between two runs in two samples in a row:
+/// each with the time of the first of these, both values then, and both means over the whole run.
 fn columns_parted(results: [&RunResult; 2]) -> Vec<Parted> {
     let [a, b] = results.map(|r| &r.series);
     let of = |name: &'static str| {

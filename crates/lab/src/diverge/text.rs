@@ -5,7 +5,8 @@ use crate::report::compare;
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write as _;
 
-/// Returns the result as text for a terminal.
+/// Returns the comparison of two runs (A and B) as text for a terminal: how each run ended, the
+/// first decisions that differ, and the table of figures that part later.
 pub fn to_text(found: &Divergence) -> String {
     let mut out = String::new();
     for (name, run) in ["A", "B"].into_iter().zip(0..) {
@@ -50,7 +51,8 @@ pub fn to_text(found: &Divergence) -> String {
     out
 }
 
-/// Writes the decisions before the first difference, and the two that differ.
+/// Writes the decisions of each run before the first difference, and, marked with `>`, the two that
+/// differ; a run that had ended shows "its end".
 fn put_first(out: &mut String, first: &First) {
     let line = |d: &Decision| format!("{:10.6} s  {:<18} {}", d.at, d.task, d.event);
     for (name, run) in ["A", "B"].into_iter().zip(0..) {

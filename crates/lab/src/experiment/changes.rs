@@ -27,7 +27,9 @@ pub struct Changes(Vec<StatedChange>);
 
 const KEYS: [&str; 2] = ["time", "sysctl"];
 
-/// Returns all variants of an experiment's changes, with the choices that lead to each.
+/// Reads the value of the key `at`: the sysctls that are written while the workload runs. Returns
+/// all variants (lists in it are axes), each as the choices that lead to it and its changes in
+/// order of time. Without the key there is one variant without changes.
 ///
 /// # Errors
 /// Returns the first mistake that does not depend on the machine, and a time that no run reaches
@@ -65,7 +67,9 @@ pub fn changes(node: Option<&Node>, limit_s: f64) -> Result<Vec<(Choices, Change
     Ok(all)
 }
 
-/// Reads the `i`-th table `[[at]]`, and checks its keys and its time.
+/// Reads the `i`-th table `[[at]]`, and checks its keys, that its time lies before `limit_s`
+/// seconds, and that the sysctls exist. Their values are checked later, on each machine
+/// (`Changes::on`).
 fn change(i: usize, node: &Node, limit_s: f64) -> Result<StatedChange, Diagnostic> {
     let path = format!("at.{i}");
     let Some(table) = node.table() else {
@@ -115,7 +119,9 @@ fn change(i: usize, node: &Node, limit_s: f64) -> Result<StatedChange, Diagnosti
     })
 }
 
-/// Reads a time since the beginning of the workload, in nanoseconds.
+/// Reads the time of a change in `[[at]]`, in nanoseconds since the workload began. `path` is the
+/// table's key in messages. A time that no run reaches, because it is given up after `limit_s`
+/// seconds (0: never), is refused.
 fn time(node: &Node, path: &str, limit_s: f64) -> Result<u64, Diagnostic> {
     let shown = node.scalar();
     let ns = node.text().and_then(|t| units::scaled(t, units::TIMES));
@@ -145,8 +151,10 @@ fn time(node: &Node, path: &str, limit_s: f64) -> Result<u64, Diagnostic> {
 }
 
 impl Changes {
-    /// Returns the changes on a machine, which already has its policy's sysctls. Without a policy,
-    /// the machine is a real kernel's, which has from boot all sysctls that today's kernels have.
+    /// Returns the changes as a run on this machine makes them, each with the full set of sysctls
+    /// that are in force after it. The machine already has its policy's sysctls; each change is
+    /// laid over the result of the one before. Without a policy, the machine is a real kernel's,
+    /// which has from boot all sysctls that today's kernels have.
     ///
     /// # Errors
     /// Fails on a value that this machine can't have, or can't have from that time on.
@@ -199,7 +207,10 @@ impl Changes {
     }
 }
 
-/// Refuses sysctls that can't be written to a running kernel, or that this machine's kernel lacks.
+/// Refuses a sysctl that can't be written to a running kernel, or that this machine's kernel lacks.
+/// `before` are the machine's sysctls before the change, and `path` is the table's key in messages.
+/// Also refuses 0 for a limit in bytes, because such a limit is removed by writing the sysctl of
+/// the ratio.
 fn can_be_written(entry: &Entry, path: &str, before: &Sysctl) -> Result<(), Diagnostic> {
     let Some(info) = sysctl::info(&entry.key) else {
         return Ok(());
@@ -235,7 +246,8 @@ fn can_be_written(entry: &Entry, path: &str, before: &Sysctl) -> Result<(), Diag
     Ok(())
 }
 
-/// Formats a value as the experiment spells it.
+/// Formats a value as the experiment spells it; a list as its elements with spaces between, and a
+/// table as an empty text.
 fn shown(node: &Node) -> String {
     let list = match &node.value {
         Value::List(list) => list.iter().map(shown).collect::<Vec<_>>().join(" "),

@@ -3,7 +3,8 @@
 use super::node::Node;
 use crate::diagnostic::{Diagnostic, Place};
 
-/// Reads a command line.
+/// Reads the value of `workload.command`, a string with a command line of Lowmark's own programs,
+/// as the script that the workload runs. A mistake is reported at its place inside the string.
 ///
 /// # Errors
 /// Fails on a command line that `workload` does not accept.

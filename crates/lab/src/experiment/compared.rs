@@ -9,7 +9,9 @@ use crate::diagnostic::{Diagnostic, one_of};
 use crate::model::{Cell, last_part};
 use mm::sysctl;
 
-/// Sets in every cell the axis that is compared, and whether the cell is a baseline.
+/// Sets in every cell the axis whose values are compared (`by`; `None`: the policies), and whether
+/// the cell is a baseline. `axes` are the keys that vary; `said` is the value of the experiment's
+/// key `baseline`, if it has one.
 ///
 /// # Errors
 /// Fails if `baseline` names an axis that does not vary, or a value that the axis does not have.
@@ -36,7 +38,7 @@ fn of_cell<'a>(cell: &'a Cell, axis: &str) -> Option<&'a String> {
     cell.axes.iter().find(|(k, _)| k == axis).map(|(_, v)| v)
 }
 
-/// Returns the values of an axis, in matrix order.
+/// Returns the different values of an axis, in the order in which they first occur in the matrix.
 fn values(cells: &[Cell], axis: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for value in cells.iter().filter_map(|c| of_cell(c, axis)) {
@@ -47,7 +49,9 @@ fn values(cells: &[Cell], axis: &str) -> Vec<String> {
     all
 }
 
-/// Returns the whole key of the axis that `baseline` names, and the value.
+/// Reads the value of `baseline`, such as `{ dirty_ratio = 20 }`. Returns the whole key of the axis
+/// that it names (`machine.sysctl.dirty_ratio`), and the value that is the baseline. Fails unless
+/// it names one varying axis and one of that axis's values.
 fn named(cells: &[Cell], axes: &[String], node: &Node) -> Result<(String, String), Diagnostic> {
     let mut named_values = Vec::new();
     leaves("", node, &mut named_values);
@@ -90,7 +94,8 @@ fn named(cells: &[Cell], axes: &[String], node: &Node) -> Result<(String, String
     Ok((axis.clone(), value))
 }
 
-/// Collects every value of a table with its key, with nested tables flattened.
+/// Collects every value of a table with its key into `all`, with nested tables flattened: keys are
+/// joined with dots. `above` is the key of `node`, empty for the root.
 fn leaves<'a>(above: &str, node: &'a Node, all: &mut Vec<(String, &'a Node)>) {
     let Value::Table(table) = &node.value else {
         all.push((above.to_owned(), node));

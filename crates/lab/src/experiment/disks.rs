@@ -23,7 +23,9 @@ pub(super) fn mount(element: &Node) -> Option<&str> {
     mount.map_or(Some("/"), Node::text)
 }
 
-/// Adds disks with their mounts to a machine's own; its single disk becomes the one of `/`.
+/// Adds the disks in `extra` to a machine's own; its single disk becomes the one of `/`. Disks
+/// whose mount point the machine already uses are left out. Does nothing for a machine without a
+/// disk.
 pub(super) fn beside(machine: &mut Node, extra: Vec<Node>) {
     let Value::Table(table) = &mut machine.value else {
         return;
@@ -41,8 +43,9 @@ pub(super) fn beside(machine: &mut Node, extra: Vec<Node>) {
     disk.value = Value::List(std::iter::once(own).chain(extra).collect());
 }
 
-/// Refuses disks that make no tree of filesystems, and wrong values that serde reads through a
-/// buffer, which loses their place.
+/// Checks the disks of a machine's table: a list needs mount points that are different and valid
+/// names, and one disk on `/`. Also refuses wrong values that serde reads through a buffer, which
+/// loses their place.
 ///
 /// # Errors
 /// Returns the first mistake.
@@ -107,8 +110,9 @@ pub fn tree(machine: &Node) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Returns the disks of a machine that was read from `node`, in the order of its filesystems, with
-/// their paths in the file.
+/// Returns the disks of a machine that was read from `node`, in the order of its filesystems, each
+/// with its path in the file as a list of keys and indices (`["disk", "0"]`). Messages about a disk
+/// point there.
 pub fn paths<'m>(machine: &'m Machine, node: &Node) -> Vec<(Vec<String>, &'m DiskSpec)> {
     let text = |keys: &[&str]| keys.iter().map(|k| (*k).to_owned()).collect::<Vec<_>>();
     let Some(list) = list(node) else {

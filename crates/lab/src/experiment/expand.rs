@@ -17,8 +17,8 @@ pub struct Variant {
     pub node: Node,
 }
 
-/// Returns true if the value of `key` is a list by nature and no axis. `of` is the key of the list
-/// whose element the key's table is.
+/// Returns true if the value of `key` is a list by nature; a list anywhere else makes an axis of
+/// the matrix. `of` is the key of the list whose element the key's table is, empty if it is none.
 fn is_list(key: &str, of: &str) -> bool {
     match key {
         "at" | "disk" | "node" | "zones" | "faults" | "lowmem_reserve_ratio" => true,
@@ -33,7 +33,8 @@ fn is_list(key: &str, of: &str) -> bool {
 /// Most variants; more are taken for a mistake.
 pub const MOST: usize = 10_000;
 
-/// Returns all variants of a tree; the first list of the text varies slowest.
+/// Expands the lists of a tree into all combinations of one value from each; the first list of the
+/// text varies slowest. `path` is the key of the tree, which stands before the keys of the choices.
 ///
 /// # Errors
 /// Fails on an empty list, a repeated value, a list of values that are no scalars, and too many
@@ -46,7 +47,8 @@ pub fn expand(node: &Node, path: &str) -> Result<Vec<Variant>, Diagnostic> {
     expand_table_or_leaf(node, path, "")
 }
 
-/// Builds the error for a matrix with too many cells.
+/// Builds the error for a matrix with too many cells: `count` of them (`usize::MAX`: more than can
+/// be counted), at `place`.
 pub fn too_many(place: &Place, count: usize) -> Diagnostic {
     let count = if count == usize::MAX {
         "more than can be counted".into()
@@ -60,11 +62,12 @@ pub fn too_many(place: &Place, count: usize) -> Diagnostic {
     )
 }
 
-/// Counts the variants of a tree; saturates at `usize::MAX`. `of` is the key of the list whose
-/// element the tree is.
+/// Counts the variants into which `expand` would turn a tree, without building them; saturates at
+/// `usize::MAX`. `of` is the key of the list whose element the tree is.
 fn count(node: &Node, of: &str) -> usize {
     match &node.value {
         Value::Table(t) => t.0.iter().fold(1, |n, e| {
+            // The number of variants of this entry's value.
             let here = match &e.node.value {
                 Value::List(l) if is_list(&e.key, of) => l
                     .iter()
@@ -78,7 +81,8 @@ fn count(node: &Node, of: &str) -> usize {
     }
 }
 
-/// Returns the variants of a tree. `of` is the key of the list whose element it is.
+/// Returns the variants of a tree: the product of those of a table's entries; a scalar is its own
+/// only variant. `path` is the tree's key, and `of` the key of the list whose element it is.
 fn expand_table_or_leaf(node: &Node, path: &str, of: &str) -> Result<Vec<Variant>, Diagnostic> {
     let Value::Table(table) = &node.value else {
         return Ok(vec![Variant {
@@ -86,6 +90,7 @@ fn expand_table_or_leaf(node: &Node, path: &str, of: &str) -> Result<Vec<Variant
             node: node.clone(),
         }]);
     };
+    // Combinations of the entries so far: the choices made, and the entries that result.
     let mut partial = vec![(Choices::new(), Vec::<Entry>::new())];
     for entry in &table.0 {
         let path = if path.is_empty() {
@@ -126,7 +131,8 @@ fn expand_table_or_leaf(node: &Node, path: &str, of: &str) -> Result<Vec<Variant
         .collect())
 }
 
-/// Combines every beginning with every variant of the next part.
+/// Combines every beginning in `partial` (the choices so far, and the parts of a table or list so
+/// far) with every variant of the next part, which `as_next` makes of the variant's tree.
 fn product<T: Clone>(
     mut partial: Vec<(Choices, Vec<T>)>,
     mut variants: Vec<Variant>,
@@ -153,7 +159,8 @@ fn product<T: Clone>(
     next
 }
 
-/// Returns the product of the variants of a list's elements.
+/// Returns the variants of a list that is a list by nature: the product of the variants of its
+/// elements. `key` is the list's own key, and `path` its whole path.
 fn expand_elements(
     list: &Node,
     elements: &[Node],

@@ -13,7 +13,8 @@ const KEYS: [&str; 2] = ["run", "root"];
 const EXAMPLE: &str = "accepted: { run = \"sqlite3 db.sqlite < /bench.sql\", root = \"DIR\" }, \
  a command line for /bin/sh and a folder with all files that it needs";
 
-/// Returns the tables of users' programs among the values of `workload.command`.
+/// Returns the tables of users' own programs (`{ run, root }`) among the values of
+/// `workload.command`; values that are command lines of Lowmark's programs are left out.
 pub fn nodes(command: &Node) -> Vec<&Node> {
     let all = match &command.value {
         Value::List(list) => &list[..],
@@ -22,8 +23,9 @@ pub fn nodes(command: &Node) -> Vec<&Node> {
     all.iter().filter(|n| n.table().is_some()).collect()
 }
 
-/// Refuses a user's program together with a policy of the engine. `policies` yields names, and
-/// whether each is a real kernel.
+/// Refuses a user's own program together with a policy of the engine, since only a real kernel can
+/// run it. `policies` yields the name of each policy of the experiment, and true if it is a real
+/// kernel.
 ///
 /// # Errors
 /// Fails if there is a user's program and a policy of the engine.
@@ -50,7 +52,9 @@ pub fn needs_kernels<'a>(
     ))
 }
 
-/// Reads the table of a program, in an experiment in `folder`.
+/// Reads the table of a user's own program: the command line `run`, and the folder `root`, relative
+/// to `folder`, which becomes the guest's root. Returns the script that runs it, with a digest of
+/// the folder.
 ///
 /// # Errors
 /// Fails on a key that is missing, unknown or of the wrong type, and on a root that is no folder,

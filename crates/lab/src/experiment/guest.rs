@@ -27,6 +27,8 @@ struct Refused {
 }
 
 impl Refused {
+    /// Builds the refusal of the value of `key` at the place of `node`; `accepted` says what a
+    /// guest can have.
     fn at(node: &Node, key: impl Into<String>, why: String, accepted: &str) -> Self {
         Self {
             place: Some(node.place.clone()),
@@ -36,6 +38,8 @@ impl Refused {
         }
     }
 
+    /// Turns the refusal into an error. `kernel` is the name of the policy that runs the real
+    /// kernel.
     fn into_diagnostic(self, kernel: &str) -> Diagnostic {
         Diagnostic {
             message: format!("`{}`: {}", self.key, self.why),
@@ -88,7 +92,8 @@ const RULES: &[(&str, Rule)] = &[
     ("no page tracker", tracker),
 ];
 
-/// Checks that a machine can be a guest.
+/// Checks that a machine can be a guest that runs a real kernel: `kernel` is the name of its
+/// policy, and `guest` the back end. `node` is the machine's table, for the places of mistakes.
 ///
 /// # Errors
 /// Fails with the first rule that the machine breaks.
@@ -109,7 +114,8 @@ pub fn machine(
         .map_or(Ok(()), |r| Err(r.into_diagnostic(kernel)))
 }
 
-/// Checks that the rest of an experiment can run in a guest.
+/// Checks that all of an experiment but its machines can run with a real kernel: `kernel` is the
+/// name of its policy, and `guest` the back end. `root` is the experiment's tree.
 ///
 /// # Errors
 /// Fails with the first rule that the experiment breaks.
@@ -130,7 +136,9 @@ pub fn experiment(
         .map_or(Ok(()), |r| Err(r.into_diagnostic(kernel)))
 }
 
-/// Returns the back end that an experiment names with `guest`; `None`: the machines decide.
+/// Returns the back end of real kernels that an experiment's key `guest` names; `None`: the key is
+/// absent, and the machines decide. `kernel` is the name of a policy that is a real kernel, if
+/// there is one.
 ///
 /// # Errors
 /// The value is no back end, or the experiment runs no kernel.
@@ -166,7 +174,8 @@ pub fn needs_qemu(machine: &Machine) -> bool {
     machine.cpus > 1 || machine.nodes.len() > 1 || zones.into_iter().any(|z| low(z.zone))
 }
 
-/// Refuses a speed of CPUs, which only a QEMU guest has.
+/// Refuses the machine's key `cpu_speed` in an experiment without a real kernel: only a QEMU guest
+/// has a speed of CPUs.
 pub fn speed_without_qemu(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
     match no_speed(machine, node) {
         Some(refused) => Err(Diagnostic::at(
@@ -179,7 +188,8 @@ pub fn speed_without_qemu(machine: &Machine, node: &Node) -> Result<(), Diagnost
     }
 }
 
-/// Refuses a speed of CPUs.
+/// Refuses a machine with the key `cpu_speed`, which only a QEMU guest can have; `None` if the
+/// machine has none.
 fn no_speed(machine: &Machine, node: &Node) -> Option<Refused> {
     machine.cpu_speed.map(|_| {
         let why = "the engine and User-Mode Linux charge costs (`cost_scale`), and only a QEMU \
@@ -190,7 +200,7 @@ fn no_speed(machine: &Machine, node: &Node) -> Option<Refused> {
     })
 }
 
-/// Refuses memory that QEMU's machine does not have.
+/// Refuses nodes and zones that QEMU's machine type q35 can't lay out; `None` if it can.
 fn q35_memory(machine: &Machine, node: &Node) -> Option<Refused> {
     let (key, why) = kernel::qemu::machine::Layout::of(machine).err()?;
     let path: Vec<&str> = key.split('.').skip(1).collect();
@@ -199,7 +209,7 @@ fn q35_memory(machine: &Machine, node: &Node) -> Option<Refused> {
     Some(Refused::at(node.nearest(&path), key.clone(), why, accepted))
 }
 
-/// Refuses more CPUs than the clock of QEMU guests is tested with.
+/// Refuses more CPUs than the clock of QEMU guests is tested with; `None` for up to 8.
 fn eight_cpus(machine: &Machine, node: &Node) -> Option<Refused> {
     (machine.cpus > 8).then(|| {
         let why = format!(
@@ -210,7 +220,8 @@ fn eight_cpus(machine: &Machine, node: &Node) -> Option<Refused> {
     })
 }
 
-/// Refuses costs among a machine's parameters.
+/// Refuses costs (`cost_…`) among a machine's parameters in a QEMU guest, where instructions take
+/// their own time; `None` if the machine sets none.
 fn no_costs(machine: &Machine, node: &Node) -> Option<Refused> {
     let name = machine.params.keys().find(|n| n.starts_with("cost_"))?;
     Some(Refused::at(
@@ -224,7 +235,8 @@ fn no_costs(machine: &Machine, node: &Node) -> Option<Refused> {
 /// The reason why costs of the model have no effect in a QEMU guest.
 const OWN_TIME: &str = "a cost of the model; in a QEMU guest each instruction takes its time";
 
-/// Refuses costs among an experiment's parameters.
+/// Refuses costs (`cost_…`) in an experiment's `[params]` in a QEMU guest, where instructions
+/// take their own time; `None` if there are none.
 fn no_params_of_costs(root: &Node, _: &Overrides) -> Option<Refused> {
     let table = root.at(&["params"])?.table()?;
     let e = table.0.iter().find(|e| e.key.starts_with("cost_"))?;
@@ -236,7 +248,7 @@ fn no_params_of_costs(root: &Node, _: &Overrides) -> Option<Refused> {
     })
 }
 
-/// Refuses more than one CPU.
+/// Refuses more than one CPU in a guest of User-Mode Linux; `None` for one.
 fn one_cpu(machine: &Machine, node: &Node) -> Option<Refused> {
     (machine.cpus > 1).then(|| {
         let why = format!(
@@ -248,7 +260,7 @@ fn one_cpu(machine: &Machine, node: &Node) -> Option<Refused> {
     })
 }
 
-/// Refuses more than one node.
+/// Refuses more than one NUMA node in a guest of User-Mode Linux; `None` for one.
 fn one_node(machine: &Machine, node: &Node) -> Option<Refused> {
     let n = machine.nodes.len();
     (n > 1).then(|| {
@@ -258,7 +270,8 @@ fn one_node(machine: &Machine, node: &Node) -> Option<Refused> {
     })
 }
 
-/// Refuses the zones DMA, DMA32 and HighMem.
+/// Refuses the zones DMA, DMA32 and HighMem in a guest of User-Mode Linux; `None` if the machine
+/// has only Normal and Movable.
 fn zones(machine: &Machine, node: &Node) -> Option<Refused> {
     let zones = &machine.nodes.first()?.zones;
     let low = |z: ZoneType| matches!(z, ZoneType::Dma | ZoneType::Dma32 | ZoneType::HighMem);
@@ -273,7 +286,8 @@ fn zones(machine: &Machine, node: &Node) -> Option<Refused> {
     Some(Refused::at(at, key, why, accepted))
 }
 
-/// Refuses memory of the zone DMA that is in use at boot.
+/// Refuses the machine's key `boot.dma`, memory of the zone DMA in use at boot, because a real
+/// kernel takes such memory itself; `None` if it is absent or 0.
 fn boot_dma(machine: &Machine, node: &Node) -> Option<Refused> {
     let said = node.at(&["boot", "dma"])?;
     (machine.boot.dma.0 > 0).then(|| {
@@ -282,7 +296,8 @@ fn boot_dma(machine: &Machine, node: &Node) -> Option<Refused> {
     })
 }
 
-/// Refuses parameters of the machine other than costs.
+/// Refuses parameters of the machine other than costs (`cost_…`), because a real kernel does not
+/// read them; `None` if there are none.
 fn machine_params(machine: &Machine, node: &Node) -> Option<Refused> {
     let own = |name: &&String| !name.starts_with("cost_");
     let name = machine.params.keys().find(own)?;
@@ -295,7 +310,8 @@ fn machine_params(machine: &Machine, node: &Node) -> Option<Refused> {
     ))
 }
 
-/// Refuses disks with the scheduler CFQ.
+/// Refuses disks, swap's included, whose I/O scheduler is CFQ, which Linux removed in 5.0; `None`
+/// if no disk has it.
 fn no_cfq(machine: &Machine, node: &Node) -> Option<Refused> {
     let mut disks = disks::paths(machine, node);
     let swap = machine.swap.as_ref().and_then(|s| s.disk.as_ref());
@@ -327,7 +343,8 @@ fn no_guest_has(kind: FsKind) -> Option<String> {
     (!made).then(|| format!("no image of {name} is made for a kernel's guest"))
 }
 
-/// Refuses filesystems of the machine that a guest can't have.
+/// Refuses filesystems that the machine's disks state and that a guest can't have; `None` if it can
+/// have them all.
 fn mounted(machine: &Machine, node: &Node) -> Option<Refused> {
     // The first filesystem may be the experiment's, which has a rule of its own.
     let kinds = machine.mounted().map(|m| m.filesystem);
@@ -350,7 +367,8 @@ fn machine_sysctls(_: &Machine, node: &Node) -> Option<Refused> {
     of_no_kernel(node.at(&["sysctl"])?, "machine.sysctl")
 }
 
-/// Finds a sysctl in a table that no kernel has.
+/// Finds in a table of sysctls the first that no real kernel has, and returns its refusal; `None`
+/// if kernels have them all. `path` is the table's key in messages.
 fn of_no_kernel(sysctl: &Node, path: &str) -> Option<Refused> {
     let entries = &sysctl.table()?.0;
     let e = entries
@@ -366,7 +384,8 @@ fn of_no_kernel(sysctl: &Node, path: &str) -> Option<Refused> {
     })
 }
 
-/// Returns the values of a key of an experiment: one, or those of a list.
+/// Returns the values of a key of an experiment: the elements of a list, one value as it is, or
+/// none if the key is absent.
 fn values<'a>(root: &'a Node, path: &[&str]) -> &'a [Node] {
     match root.at(path) {
         Some(Node {
@@ -378,7 +397,8 @@ fn values<'a>(root: &'a Node, path: &[&str]) -> &'a [Node] {
     }
 }
 
-/// Refuses filesystems under test that a guest can't have.
+/// Refuses a filesystem under test (key `filesystem`) that a guest can't have; `None` if it can
+/// have all that are listed.
 fn filesystems(root: &Node, _: &Overrides) -> Option<Refused> {
     let kind = |node: &Node| {
         let mut all = FsKind::ALL.iter();
@@ -391,7 +411,8 @@ fn filesystems(root: &Node, _: &Overrides) -> Option<Refused> {
     Some(Refused::at(node, "filesystem", why, MOUNTABLE))
 }
 
-/// Refuses memory that is bound to a node.
+/// Refuses the key `workload.membind`, since programs of a real kernel's guest are not bound to
+/// NUMA nodes; `None` if it is absent.
 fn membind(root: &Node, _: &Overrides) -> Option<Refused> {
     let said = root.at(&["workload", "membind"])?;
     let why = "programs of a kernel's guest are not bound to nodes".to_owned();
@@ -403,7 +424,8 @@ fn membind(root: &Node, _: &Overrides) -> Option<Refused> {
     ))
 }
 
-/// Refuses monitors, which are part of the model only.
+/// Refuses `monitors = true`: the monitors model the samplers of a test harness, and a guest has
+/// none. `None` if no value is true.
 fn monitors(root: &Node, _: &Overrides) -> Option<Refused> {
     let on = |n: &&Node| matches!(n.value, Value::Bool(true));
     let said = values(root, &["monitors"]).iter().find(on)?;
@@ -411,8 +433,8 @@ fn monitors(root: &Node, _: &Overrides) -> Option<Refused> {
     Some(Refused::at(said, "monitors", why.to_owned(), "false"))
 }
 
-/// Returns true if a parameter has an effect in a guest: those of the modelled disks, and costs,
-/// which are charged inside of it.
+/// Returns true if a model parameter has an effect in a guest with a real kernel: those of the
+/// modelled disks, and costs, which are charged inside the guest.
 fn has_use(p: &ParamInfo) -> bool {
     // The time and the answer of a disk that has stopped.
     let faults = ["disk_fail_timeout", "disk_offline_reply"];
@@ -421,7 +443,8 @@ fn has_use(p: &ParamInfo) -> bool {
         || DiskKind::ALL.iter().any(|kind| kind.takes(p))
 }
 
-/// Refuses model parameters that have no effect in a guest.
+/// Refuses entries of `[params]` that have no effect in a guest with a real kernel; `None` if all
+/// have one.
 fn params(root: &Node, _: &Overrides) -> Option<Refused> {
     let table = root.at(&["params"])?.table()?;
     // Unknown names are reported when the table is read.
@@ -436,7 +459,8 @@ fn params(root: &Node, _: &Overrides) -> Option<Refused> {
     })
 }
 
-/// Refuses sysctls in `[[at]]` that no kernel has.
+/// Refuses sysctls that no kernel has in the tables `[[at]]`, which are written during the run;
+/// `None` if there are none.
 fn changes(root: &Node, _: &Overrides) -> Option<Refused> {
     let changes = values(root, &["at"]).iter().enumerate();
     let mut broken = changes.filter_map(|(i, change)| {
@@ -446,7 +470,8 @@ fn changes(root: &Node, _: &Overrides) -> Option<Refused> {
     broken.next()
 }
 
-/// Refuses the page tracker.
+/// Refuses the option `--track-pages`, since a real kernel does not report the code path that
+/// allocated a page; `None` without the option.
 fn tracker(_: &Node, overrides: &Overrides) -> Option<Refused> {
     overrides.track_pages.then(|| Refused {
         place: None,

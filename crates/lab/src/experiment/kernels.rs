@@ -21,7 +21,9 @@ pub const OF_NO_KERNEL: [&str; 3] = ["wmark_min_kbytes", "wmark_low_kbytes", "wm
 /// Longest value of a sysctl, in bytes: a page, the most that /proc/sys accepts in one write.
 const MOST_VALUE: usize = 4095;
 
-/// Returns the kernel that a policy's name stands for; `None` if the name has no `kernel:`.
+/// Returns the real kernel that a policy's name `kernel:BUILD` stands for; `None` if the name has
+/// no `kernel:`, so that it is one of the engine's policies. Whether the build exists is not
+/// checked here.
 ///
 /// # Errors
 /// Fails on a name after `kernel:` that no build can have.
@@ -33,7 +35,8 @@ pub fn by_name(name: &str, at: &Node) -> Result<Option<Kernel>, Diagnostic> {
     Ok(Some(Kernel::new(build)))
 }
 
-/// Refuses a name that no build can have.
+/// Refuses a name that no build of a kernel can have. `what` says in messages where the name
+/// stands.
 fn plain_build(build: &str, what: &str, at: &Node) -> Result<(), Diagnostic> {
     kernel::build::check_name(build).map_err(|e| {
         let help = e.help().unwrap_or_default();
@@ -45,7 +48,10 @@ fn plain_build(build: &str, what: &str, at: &Node) -> Result<(), Diagnostic> {
     })
 }
 
-/// Reads a kernel's table without lists; `base` is the kernel that the table's `base` stands for.
+/// Reads the table of a policy that is a real kernel (`kernel`, `sysctl`, `lru_gen`, `costs`), in
+/// which lists were expanded before. `base` is the kernel that the table's key `base` stands for,
+/// and which the table changes; without it the key `kernel` names the build. `path` is the table's
+/// key in messages.
 ///
 /// # Errors
 /// Returns the first mistake in it.
@@ -94,7 +100,7 @@ pub fn from_table(path: &str, table: &Node, base: Option<Kernel>) -> Result<Kern
 }
 
 /// Reads a kernel's table of sysctls: whole names with points, or with slashes where a part of the
-/// name has a point itself.
+/// name has a point itself. Returns the text to write to each sysctl, by its whole name.
 fn sysctls(node: &Node, path: &str) -> Result<BTreeMap<String, String>, Diagnostic> {
     if node.table().is_none() {
         return Err(Diagnostic::at(
@@ -108,7 +114,9 @@ fn sysctls(node: &Node, path: &str) -> Result<BTreeMap<String, String>, Diagnost
     Ok(all)
 }
 
-/// Collects the sysctls of a table; names in nested tables are joined with points.
+/// Collects the sysctls of a table into `all`: whole name and the text to write. Names in nested
+/// tables are joined with points; `above` is the part of the name that leads to `node`. Refuses a
+/// sysctl that is set twice.
 fn collect(
     above: &str,
     node: &Node,
@@ -153,12 +161,14 @@ pub fn settings(root: &Node) -> BTreeMap<String, Place> {
     all
 }
 
-/// Collects the places of settings in a tree; `key` is the key of `node`.
+/// Collects into `all` the first place of each setting that a kernel may refuse ([`settings`]),
+/// from a tree; `key` is the key of `node`.
 fn find(key: &str, node: &Node, all: &mut BTreeMap<String, Place>) {
     match &node.value {
         Value::Table(table) if key == "sysctl" => enter("", &table.0, all),
         Value::Table(table) => {
             for entry in &table.0 {
+                // `costs = false`: computing takes no virtual time.
                 let free = matches!(entry.node.value, Value::Bool(false));
                 if entry.key == "lru_gen" || entry.key == "costs" && free {
                     let place = entry.place.clone();
@@ -172,7 +182,8 @@ fn find(key: &str, node: &Node, all: &mut BTreeMap<String, Place>) {
     }
 }
 
-/// Collects the places of a table of sysctls, with names joined as in [`collect`].
+/// Collects into `all` the first place of each sysctl of a table, by its whole name, with names
+/// joined as in [`collect`].
 fn enter(above: &str, entries: &[Entry], all: &mut BTreeMap<String, Place>) {
     for entry in entries {
         let spelt = match above {
@@ -187,8 +198,9 @@ fn enter(above: &str, entries: &[Entry], all: &mut BTreeMap<String, Place>) {
     }
 }
 
-/// Returns the whole name of a sysctl, with points unless a part has a point itself; `None` if it
-/// can't be a name.
+/// Returns the whole name of a sysctl as the experiment spells it: the last part alone is one that
+/// the engine knows, or one below `vm`. Parts are joined with points, or with slashes where a part
+/// has a point itself. `None` if it can't be a name.
 fn whole_name(spelt: &str) -> Option<String> {
     let path = if spelt.contains('/') {
         spelt.to_owned()
@@ -209,7 +221,8 @@ fn whole_name(spelt: &str) -> Option<String> {
     })
 }
 
-/// Returns the text that is written to a sysctl's file.
+/// Returns the text that is written to the file of the sysctl `name` in the guest: sizes in bytes,
+/// lists with spaces between. Fails on a value that has no such text.
 fn value(name: &str, node: &Node, path: &str) -> Result<String, Diagnostic> {
     let info = sysctl::info(name);
     let text = match &node.value {

@@ -16,9 +16,10 @@ use std::path::{Path, PathBuf};
 /// Finds a machine file: from the name in the experiment to (the name to show, the text).
 pub type Files<'a> = dyn Fn(&str) -> Result<(String, String), String> + 'a;
 
-/// Returns a lookup of files beside the experiment or in a folder above it: `machines/x.toml` is
-/// found from `experiments/y.toml`. Otherwise the file may be a shipped one, by its path or name
-/// (`512M`).
+/// Returns a function that finds a file by the name that an experiment gives, and returns (the name
+/// to show in messages, its text). Looks beside the experiment or in a folder above it:
+/// `machines/x.toml` is found from `experiments/y.toml`. Otherwise the file may be a shipped one,
+/// by its path or name (`512M`).
 pub fn files_near(experiment: &Path) -> impl Fn(&str) -> Result<(String, String), String> {
     let folder = experiment.parent().unwrap_or(Path::new("")).to_owned();
     move |name: &str| {
@@ -36,7 +37,7 @@ pub fn files_near(experiment: &Path) -> impl Fn(&str) -> Result<(String, String)
     }
 }
 
-/// Finds a file of this name in a folder or in one above it.
+/// Returns the path of the file `name` in `folder` or in the nearest folder above it.
 ///
 /// # Errors
 /// Fails if there is none.
@@ -68,6 +69,7 @@ pub fn find_near(folder: &Path, name: &str) -> Result<PathBuf, String> {
         }
         tried.push(path.display().to_string());
     }
+    // The message names the two nearest places only.
     tried.truncate(2);
     Err(format!(
         "there is no such file (tried {} and the folders above)",
@@ -87,9 +89,10 @@ pub struct Made {
     pub machine: Machine,
 }
 
-/// Returns all machines of an experiment with the choices that lead to each. `kernel` is the policy
-/// that runs a real kernel on all of them, if there is one, and `guest` the back end that the
-/// experiment names.
+/// Returns all machines of an experiment with the choices that lead to each, and the back end on
+/// which real kernels run. `node` is the value of the key `machine`. `kernel` is the policy that
+/// runs a real kernel on all of them, if there is one, and `guest` the back end that the experiment
+/// names; otherwise the machines decide.
 ///
 /// # Errors
 /// Fails on a file that can't be read, a table that makes no machine, and, with a kernel, a machine
@@ -164,9 +167,10 @@ pub fn machines(
     Ok((machines, guest))
 }
 
-/// Returns the machine in words that a node is (a line, a table with `memory`, or a table whose
-/// base is a line), and the table of further keys that are laid over it. A file of the same name
-/// comes first, since `512M` is a machine that is shipped.
+/// Reads a machine in words: a line such as `16G,8cpus,nvme`, a table with `memory`, or a table
+/// whose `base` is a line. Returns the machine, and the table of further keys that are laid over
+/// it; `None` if the node is no such machine but a file's name or a plain table. A file of the same
+/// name comes first, since `512M` is a machine that is shipped.
 fn in_words(node: &Node, files: &Files<'_>) -> Result<Option<(Short, Node)>, Diagnostic> {
     if let Some(short) = short::of_table(node)? {
         return Ok(Some(short));
@@ -190,9 +194,10 @@ fn in_words(node: &Node, files: &Files<'_>) -> Result<Option<(Short, Node)>, Dia
     Ok(Some((short, over)))
 }
 
-/// Puts another machine into an experiment (`--machine`). Disks that the experiment mounts below
-/// `/` stay beside the machine's own. Returns a sentence that says which part is whose, if both
-/// have one.
+/// Puts another machine into an experiment (`--machine`), in the place of the value of its key
+/// `machine`. Disks that the experiment mounts below `/` stay beside the machine's own. Returns a
+/// sentence for the user that says which disks come from which of the two; `None` if all come from
+/// the new machine.
 ///
 /// # Errors
 /// Fails on a machine that can't be read.
@@ -232,8 +237,8 @@ pub fn instead(
     Ok(Some(line.unwrap_or_default() + &said))
 }
 
-/// Returns the machine's table, with the file that it names, and a statement of what was taken if
-/// it is written in words.
+/// Returns the machine's full table, with the contents of the file that it names and the words of a
+/// line spelt out; and, if any value was assumed, a sentence that states it.
 pub(super) fn resolve(
     node: &Node,
     files: &Files<'_>,
@@ -271,7 +276,9 @@ pub(super) struct Named<'a> {
     pub example: &'a str,
 }
 
-/// Returns a key's table, laid over the contents of the file that it names.
+/// Returns a key's table. The name of a file is replaced by the file's contents, and a table with
+/// `base` is laid over the contents of the file that `base` names. `of` describes the key for
+/// messages.
 pub(super) fn with_base(
     of: &Named<'_>,
     node: &Node,
@@ -307,7 +314,8 @@ pub(super) fn with_base(
     }
 }
 
-/// Reads the TOML file with this name, with the names of its sysctls shortened.
+/// Reads the TOML file `name`, with the names of its sysctls shortened to their last part. `node`
+/// is the place where the experiment names the file, for messages.
 fn load(of: &Named<'_>, name: &str, node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
     let (shown, text) = files(name).map_err(|e| {
         Diagnostic::at(

@@ -118,7 +118,7 @@ pub fn load(path: &Path, overrides: &Overrides) -> Result<Experiment, Diagnostic
 /// A small experiment with comments on the most important keys, for `lowmark new`.
 pub const NEW: &str = include_str!("new.toml");
 
-/// Returns the number of iterations of each cell.
+/// Returns the number of iterations of each cell: that of `--iterations`, else the file's, else 10.
 fn iterations(at: &At<'_>, table: &Table, overrides: &Overrides) -> Result<u32, Diagnostic> {
     let most = MOST_ITERATIONS;
     let own: u32 = optional(table, "iterations")?.unwrap_or(10);
@@ -132,7 +132,8 @@ fn iterations(at: &At<'_>, table: &Table, overrides: &Overrides) -> Result<u32, 
     }
 }
 
-/// Returns the seconds between samples, and the seconds after which a run is given up.
+/// Reads `sample_s` and `time_limit_s`: returns the seconds between samples (0: no time series),
+/// and the seconds after which a run is given up (0: never).
 fn times(at: &At<'_>, table: &Table) -> Result<(f64, f64), Diagnostic> {
     let sample: f64 = optional(table, "sample_s")?.unwrap_or(1.0);
     at.seconds(&["sample_s"], sample, 3600.0)?;
@@ -142,7 +143,7 @@ fn times(at: &At<'_>, table: &Table) -> Result<(f64, f64), Diagnostic> {
     Ok((sample, time_limit))
 }
 
-/// Returns the keys in which cells differ, in the order of reports.
+/// Returns the keys in which cells differ, each once, in the order of reports (`rank`).
 fn axes_of(cells: &[Cell]) -> Vec<String> {
     let mut axes: Vec<String> = Vec::new();
     for (key, _) in cells.iter().flat_map(|c| &c.axes) {
@@ -154,8 +155,8 @@ fn axes_of(cells: &[Cell]) -> Vec<String> {
     axes
 }
 
-/// Returns the experiment's tree with `--machine` and `--set` laid over it, and what is to be known
-/// of that.
+/// Parses the experiment's text and lays `--machine` and `--set` over it. Returns the tree, and
+/// sentences for the user about the parts that were replaced.
 fn overridden(
     source: &Source,
     files: &Files<'_>,
@@ -246,6 +247,7 @@ pub fn parse(
     }
     no_parameter_twice(table.get("params"), &parts.machines)?;
     let cells = parts.count();
+    // From here on `runs` is the number of runs: cells times iterations.
     let runs = cells.saturating_mul(iterations as usize);
     if cells > expand::MOST || runs > MOST_RUNS {
         return Err(expand::too_many(
@@ -280,7 +282,8 @@ pub fn parse(
 const MOST_ITERATIONS: u32 = 1000;
 const MOST_RUNS: usize = 100_000;
 
-/// Returns the place of an axis in the order of the matrix.
+/// Returns a number by which the axes of the matrix are sorted, the outermost first: 0 for the
+/// machine's keys, then workload, parameters, filesystem, and 4 for the policy.
 fn rank(key: &str) -> usize {
     match key {
         "policy" => 4,
@@ -291,7 +294,8 @@ fn rank(key: &str) -> usize {
     }
 }
 
-/// Returns the value of a key of which [`missing::keys`] says that it is there.
+/// Returns the value of a key that must be there: [`missing::keys`] has reported missing keys
+/// before.
 fn required<'a>(table: &'a Table, key: &str) -> &'a Node {
     match table.get(key) {
         Some(node) => node,
@@ -299,7 +303,7 @@ fn required<'a>(table: &'a Table, key: &str) -> &'a Node {
     }
 }
 
-/// Reads the value of a key, if it is present.
+/// Reads the value of a key that can't be an axis; `None` if it is absent. A list is refused.
 fn optional<T: serde::de::DeserializeOwned>(
     table: &Table,
     key: &str,
@@ -317,7 +321,8 @@ fn optional<T: serde::de::DeserializeOwned>(
     read(node, key).map(Some)
 }
 
-/// Reads the figures that policies are compared by.
+/// Reads the value of `compare`, a list of figures that policies are compared by, the deciding one
+/// first; empty if the key is absent.
 fn figures(node: Option<&Node>) -> Result<Vec<Figure>, Diagnostic> {
     let Some(node) = node else {
         return Ok(Vec::new());
@@ -348,8 +353,9 @@ fn figures(node: Option<&Node>) -> Result<Vec<Figure>, Diagnostic> {
     Ok(figures)
 }
 
-/// Refuses counters that no policy of the experiment has; the counters of a real kernel are not
-/// known before it runs.
+/// Refuses counters in `compare` that no policy of the experiment has. `node` is the value of
+/// `compare`, and `figures` are its entries. With a real kernel among the policies nothing is
+/// refused, because its counters are not known before it runs.
 fn counted(node: Option<&Node>, figures: &[Figure], cells: &[Cell]) -> Result<(), Diagnostic> {
     let Some(Node {
         place,
@@ -371,6 +377,7 @@ fn counted(node: Option<&Node>, figures: &[Figure], cells: &[Cell]) -> Result<()
         let Some(first) = cells.first().filter(|_| cells.iter().all(lacks)) else {
             continue;
         };
+        // The counter that a policy has in the place of this one, for the message.
         let has = cells.iter().find_map(|cell| match known(cell) {
             Known::As(name) => Some(format!(
                 "`{name}`, the counter of {} in its place",
@@ -412,7 +419,8 @@ struct RunSettings {
 }
 
 impl Parts {
-    /// Returns the number of cells in the matrix; saturates.
+    /// Returns the number of cells in the matrix: the product of the numbers of its factors;
+    /// saturates.
     fn count(&self) -> usize {
         [
             self.machines.len(),
@@ -426,7 +434,7 @@ impl Parts {
         .fold(1, |n: usize, k| n.saturating_mul(*k))
     }
 
-    /// Builds all cells, with machines outermost and policies innermost.
+    /// Builds all cells of the matrix, with machines outermost and policies innermost.
     fn product(&self, settings: &RunSettings) -> Result<Vec<Cell>, Diagnostic> {
         let mut cells = Vec::with_capacity(self.count());
         for machine in &self.machines {
@@ -451,8 +459,9 @@ impl Parts {
         Ok(cells)
     }
 
-    /// Builds one cell: applies the policy, the sysctls and the changes to the machine, and checks
-    /// them.
+    /// Builds one cell of the matrix: applies the policy `named`, its sysctls and the changes in
+    /// mid-run to the machine, checks them, and collects the choices that tell the cell from the
+    /// others as its axes.
     fn cell(
         &self,
         outer: &Outer<'_>,
@@ -483,6 +492,7 @@ impl Parts {
         if self.policies.len() > 1 {
             axes.push(("policy".into(), policy.name.clone()));
         }
+        // The machine with this policy's sysctls.
         let mut own = named.on(machine)?;
         let kernel = named.kernel.clone().map(|kernel| {
             // The build of a kernel decides how often its timer ticks, and a machine may say which
@@ -529,7 +539,8 @@ impl Parts {
     }
 }
 
-/// Lets all kernels among the policies run on one back end.
+/// Sets the back end `guest` for all real kernels among the policies. `root` is the experiment's
+/// tree, for the place of a mistake.
 ///
 /// # Errors
 /// A kernel is asked for whose computing takes no time, which a QEMU guest can't be.
@@ -569,7 +580,9 @@ struct Outer<'a> {
     changes: &'a (Choices, Changes),
 }
 
-/// Returns the filesystems under test: the experiment's, or those that the machines have on `/`.
+/// Returns the filesystems under test: those of the experiment's key `filesystem`, or, if the
+/// machines state one for `/`, that one. Fails if the machines do not agree, or the key contradicts
+/// them.
 fn filesystems_of(
     root: &Node,
     table: &Table,
@@ -610,7 +623,8 @@ fn filesystems_of(
     }
 }
 
-/// Combines every choice of parameters with every choice of `monitors`.
+/// Combines every choice of parameters with every choice of the key `monitors`, whose value is
+/// `node`. Returns for each combination the choices, the parameters, and true if monitors run.
 fn watched(
     params: Vec<(Choices, Params)>,
     node: Option<&Node>,
@@ -681,7 +695,8 @@ fn params(node: Option<&Node>) -> Result<Vec<(Choices, Params)>, Diagnostic> {
     Ok(all)
 }
 
-/// Refuses a parameter that a machine or its disk sets too, which would hide the experiment's.
+/// Refuses a parameter in `[params]` that a machine or its disk sets too, because the experiment's
+/// value would have no effect. `params` is that table.
 fn no_parameter_twice(params: Option<&Node>, machines: &[machine::Made]) -> Result<(), Diagnostic> {
     let Some(table) = params.and_then(Node::table) else {
         return Ok(());
@@ -721,6 +736,7 @@ fn no_parameter_twice(params: Option<&Node>, machines: &[machine::Made]) -> Resu
     Ok(())
 }
 
+/// Reads the value of `filesystem`, one name or a list of names.
 fn filesystems(node: &Node) -> Result<Vec<FsKind>, Diagnostic> {
     alternatives(node, "filesystem")?
         .into_iter()
@@ -728,7 +744,8 @@ fn filesystems(node: &Node) -> Result<Vec<FsKind>, Diagnostic> {
         .collect()
 }
 
-/// Returns the policies of `policy`, in the order of its list.
+/// Returns the policies that the key `policy` (`node`) names, in the order of its list. `tables`
+/// are the policies that the experiment defines (`[policies]`).
 fn named_policies(node: &Node, tables: Option<&Node>) -> Result<Vec<policy::Named>, Diagnostic> {
     let mut all = Vec::new();
     for (_, node) in alternatives(node, "policy")? {

@@ -74,7 +74,7 @@ impl Table {
 }
 
 impl Node {
-    /// Reads a TOML text.
+    /// Parses a TOML text to a tree in which each value has its place in the text.
     ///
     /// # Errors
     /// Fails on the first violation of TOML's grammar.
@@ -91,7 +91,8 @@ impl Node {
         convert_table(source, span, table.get_ref())
     }
 
-    /// Builds a value that has no text of its own, with `place` as the place of all its parts.
+    /// Converts a JSON value to a tree. The value has no text of its own, so that `place` becomes
+    /// the place of all its parts. Null becomes an empty table.
     pub fn from_json(value: &serde_json::Value, place: &Place) -> Self {
         let value = match value {
             serde_json::Value::Null => Value::Table(Table::default()),
@@ -136,8 +137,8 @@ impl Node {
         }
     }
 
-    /// Returns the node at a path of keys and list indices, or the last one that exists on the
-    /// path.
+    /// Returns the node at a path of keys and list indices, or, if the path does not exist, the
+    /// last node on it that does: for error messages, which need some place.
     pub fn nearest(&self, path: &[&str]) -> &Self {
         let Some((first, rest)) = path.split_first() else {
             return self;
@@ -150,7 +151,8 @@ impl Node {
         next.map_or(self, |n| n.nearest(rest))
     }
 
-    /// Returns the node at a path of keys, if there is one.
+    /// Returns the node at a path of keys; `None` if a key is absent or a node on the path is no
+    /// table.
     pub fn at(&self, path: &[&str]) -> Option<&Self> {
         let mut at = self;
         for key in path {
@@ -208,8 +210,9 @@ impl Node {
         }
     }
 
-    /// Returns the range of this string's contents in the source, if it is written without escapes,
-    /// so that offsets into the string are offsets into the source.
+    /// Returns the range in bytes of this string's contents in the source, so that offsets into the
+    /// string are offsets into the source. `None` if the value is no string, or is written with
+    /// escapes.
     pub fn contents_span(&self) -> Option<Range<usize>> {
         let text = self.text()?;
         let raw = self.place.text();
@@ -217,6 +220,7 @@ impl Node {
             let Some(body) = raw.strip_prefix(quote).and_then(|r| r.strip_suffix(quote)) else {
                 continue;
             };
+            // TOML drops a line break right after three quotes; its length in bytes.
             let newline = if quote.len() == 3 {
                 body.len()
                     - body
@@ -237,6 +241,7 @@ impl Node {
     }
 }
 
+/// Returns the place of a range of bytes in a source.
 fn place(source: &Source, span: Range<usize>) -> Place {
     Place {
         source: source.clone(),
@@ -244,7 +249,8 @@ fn place(source: &Source, span: Range<usize>) -> Place {
     }
 }
 
-/// Converts a table of the TOML parser; entries keep the order of the text.
+/// Converts a table of the TOML parser to a node; its entries are sorted into the order of the
+/// text. `span` is the table's range of bytes in the source.
 fn convert_table(
     source: &Source,
     span: Range<usize>,
@@ -267,7 +273,8 @@ fn convert_table(
     })
 }
 
-/// Converts a value of the TOML parser; dates are refused.
+/// Converts a value of the TOML parser to a node with its place in `source`. Dates and too large
+/// numbers are refused.
 fn convert(source: &Source, value: &Spanned<DeValue<'_>>) -> Result<Node, Diagnostic> {
     let at = place(source, value.span());
     let converted = match value.get_ref() {

@@ -5,7 +5,8 @@ use crate::diagnostic::{Diagnostic, Source};
 use crate::model::Experiment;
 use std::path::Path;
 
-/// Returns the experiment that runs a command line on a machine.
+/// Returns the experiment that runs a command line once on a machine, without an experiment file:
+/// the arguments are the values of the keys of such a file.
 ///
 /// # Errors
 /// Returns the first mistake in the arguments.

@@ -4,8 +4,8 @@ use super::node::{Entry, Node, Table, Value};
 use super::sysctls;
 use crate::diagnostic::{Diagnostic, Source};
 
-/// Lays `key=value` over an experiment. The left side is a TOML key, the right side a TOML value; a
-/// bare word is taken as a string.
+/// Lays one `--set key=value` over the tree of an experiment. The left side is a TOML key, the
+/// right side a TOML value; a bare word is taken as a string.
 ///
 /// # Errors
 /// Fails on a setting that can't be read.
@@ -36,7 +36,7 @@ pub fn set(root: &mut Node, setting: &str) -> Result<(), Diagnostic> {
 }
 
 impl Value {
-    /// Formats a string as a TOML literal.
+    /// Formats a string as a TOML literal; other values give an empty text.
     fn quoted(&self) -> String {
         match self {
             Self::Text(t) => serde_json::Value::String(t.clone()).to_string(),
@@ -46,8 +46,9 @@ impl Value {
 }
 
 impl Node {
-    /// Lays `over` on top as [`Node::overlay`] does, except that a machine or policies named by a
-    /// file keep the file as their base.
+    /// Lays `over` on top as [`Node::overlay`] does, except for `machine` and `policies`: where the
+    /// experiment names a file, the file stays the base of the changes, and where it lists several
+    /// machines, the changes are laid over each.
     fn merge_experiment(&mut self, mut over: Node) {
         for key in ["machine", "policies"] {
             let entry = over.table().and_then(|t| t.get(key)).cloned();
@@ -71,7 +72,8 @@ impl Node {
         self.overlay(over);
     }
 
-    /// Turns the name of a file into a table that has the file as its base.
+    /// Turns the name of a file into a table that has the file as its `base`, so that changes can
+    /// be laid over it; in a list, each name. Other values stay as they are.
     fn file_to_base(&mut self) {
         match &mut self.value {
             Value::Text(_) => {

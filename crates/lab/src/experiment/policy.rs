@@ -36,6 +36,8 @@ impl Named {
         }
     }
 
+    /// Builds a policy that is a real kernel. Its switches are those of the newest preset and are
+    /// not read; only its name is used.
     fn kernel(kernel: Kernel, name: &str) -> Self {
         let newest = Policy::PRESETS.last().and_then(|name| Policy::preset(name));
         let policy = newest.expect("there are presets").named(name);
@@ -45,10 +47,10 @@ impl Named {
         }
     }
 
-    /// Returns the machine with this policy's sysctls laid over its own. As on a running kernel,
-    /// writing `min_free_kbytes` resets the machine's settings of the three watermarks, and
-    /// `wmark_min_kbytes` is another name of it. A real kernel's sysctls are written in its guest,
-    /// after the machine's.
+    /// Returns the machine with this policy's sysctls laid over its own, and checks them. As on a
+    /// running kernel, writing `min_free_kbytes` resets the machine's settings of the three
+    /// watermarks, and `wmark_min_kbytes` is another name of it. With a real kernel the machine is
+    /// returned as it is: the kernel's sysctls are written in its guest, after the machine's.
     ///
     /// # Errors
     /// Fails on sysctls that can't be on this machine.
@@ -97,7 +99,8 @@ impl Named {
 }
 
 impl Named {
-    /// Refuses a profile of another machine.
+    /// Refuses a policy whose watermark profile names no zone, or zones that the machine does not
+    /// have. Policies without a profile fit every machine.
     fn profile_fits(&self, machine: &Machine) -> Result<(), Diagnostic> {
         let (Some(profile), Some(at)) = (&self.policy.profile, &self.at) else {
             return Ok(());
@@ -121,7 +124,8 @@ impl Named {
     }
 }
 
-/// Refuses numbers of a policy that are out of range.
+/// Refuses numbers of a policy that are out of their range, and learned watermarks without a
+/// profile. `laid` is the policy's full table, and `path` its key in messages.
 fn ranges(policy: &Policy, laid: &Node, path: &str) -> Result<(), Diagnostic> {
     let at = At { node: laid, path };
     for (switch, number, least, most) in policy.numbers() {
@@ -139,7 +143,8 @@ fn ranges(policy: &Policy, laid: &Node, path: &str) -> Result<(), Diagnostic> {
 }
 
 /// Returns the policies that a name stands for: one, or several if its table holds lists. A policy
-/// of a list carries its choices in its name: `mine[kswapd_writeback_priority=3]`.
+/// of a list carries its choices in its name: `mine[kswapd_writeback_priority=3]`. `at` is the
+/// place where the name is used, and `tables` are the policies that the experiment defines.
 ///
 /// # Errors
 /// Fails on an unknown name, an unknown base, and a table that does not make a policy.
@@ -152,7 +157,9 @@ const MOST_BASES: usize = 32;
 /// Most policies that an experiment may define.
 const MOST_TABLES: usize = 1000;
 
-/// Returns the [`policies`] of a table that is the base of those in `users`.
+/// Returns the [`policies`] of a name, with a check for bases that lead back to a user. `users` are
+/// the names of the policies whose base this one is, the outermost first; empty for a policy that
+/// the experiment names itself.
 fn above(
     users: &[&str],
     name: &str,
@@ -204,7 +211,9 @@ fn above(
         .collect()
 }
 
-/// Returns the policy of a `base`, which must be a single one.
+/// Returns the policy that the key `base` of another policy's table names; it must be a single one.
+/// `users` are the names of the policies that are laid over it, and `path` is the other table's
+/// key.
 fn base_of(
     users: &[&str],
     base: &Node,
@@ -226,7 +235,9 @@ fn base_of(
     Ok(all.remove(0))
 }
 
-/// Returns the tables of policies: the experiment's own, those of the file that it names, or both.
+/// Returns the table of all policies that the experiment defines, with the names of files replaced
+/// by their contents: `node` is the value of the key `policies`, its own tables, the name of a file
+/// of them, or both (`base`). `None` if the key is absent.
 ///
 /// # Errors
 /// Fails if a file can't be read.
@@ -245,7 +256,8 @@ pub fn tables(node: Option<&Node>, files: &Files<'_>) -> Result<Option<Node>, Di
     Ok(tables)
 }
 
-/// Replaces the name of a profile's file by the file's contents.
+/// Replaces the name of a watermark profile's file in a policy's table by the file's contents.
+/// `name` is the policy's name, for messages.
 fn profile_from_file(name: &str, policy: &mut Node, files: &Files<'_>) -> Result<(), Diagnostic> {
     let Value::Table(table) = &mut policy.value else {
         return Ok(());
@@ -300,7 +312,10 @@ pub fn check_all(tables: Option<&Node>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Builds the policy of one variant of a table: its base with the table's switches and sysctls.
+/// Builds the engine's policy of one variant of a table: its base with the table's switches and
+/// sysctls. `users` are the names of the policies from the outermost to this one, `path` is its key
+/// in messages, and `tables` are all policies that the experiment defines. A table of a real kernel
+/// gives that kernel's policy.
 fn policy(
     users: &[&str],
     path: &str,
@@ -370,7 +385,8 @@ fn policy(
     })
 }
 
-/// Returns a policy's name with the choices of its lists.
+/// Returns a policy's name, followed by the choices in the lists of its table, in brackets, if
+/// there are any: `mine[kswapd_writeback_priority=3]`. `path` is the table's key.
 fn chosen_name(name: &str, path: &str, variant: &Variant) -> String {
     let prefix = format!("{path}.");
     let chosen: Vec<String> = variant
@@ -384,8 +400,9 @@ fn chosen_name(name: &str, path: &str, variant: &Variant) -> String {
     }
 }
 
-/// Returns the policy of a table that has `kernel`, or whose base is a real kernel; `None`: it is
-/// one of the engine's.
+/// Returns the policy of a table that has `kernel`, or whose base is a real kernel; `None`: the
+/// table is that of one of the engine's policies. `users` are the names of the policies from the
+/// outermost to this one, and `path` is its key in messages.
 fn kernel_policy(
     users: &[&str],
     path: &str,
@@ -416,7 +433,9 @@ fn kernel_policy(
     Ok(Some(Named::kernel(kernel, &name)))
 }
 
-/// Builds the error for an unknown policy or base, with the nearest name as a guess.
+/// Builds the error for an unknown policy or base (`what` says which), with the nearest of the
+/// `known` names as a guess, and a hint that `kernel:` is needed if the name looks like a release
+/// of Linux.
 fn unknown(what: &str, name: &str, at: &Node, known: &[&str]) -> Diagnostic {
     let guess = did_you_mean(name, known.iter().copied())
         .map_or(String::new(), |g| format!("did you mean `{g}`? "));

@@ -7,7 +7,8 @@ use mm::policy::WatermarkProfile;
 use sim::spec::Machine;
 use std::path::Path;
 
-/// Reads a profile that `tune --learn` wrote, for a machine.
+/// Reads a watermark profile that `tune --learn` wrote, and checks that its zones are those of a
+/// machine.
 ///
 /// # Errors
 /// Fails if the file can't be read, or the profile does not fit the machine.

@@ -23,7 +23,8 @@ const LEAST_SECONDS: f64 = 1e-6;
 /// Most memory in bytes that the engine's page-table entries can address.
 const MOST_MEMORY: u64 = (mm::cache::mmap::MAX_FRAMES as u64) << 12;
 
-/// Checks the values of a machine.
+/// Checks the values of a machine, which have the right types, for their ranges and against each
+/// other. `node` is the table that it was read from, for the places of mistakes.
 ///
 /// # Errors
 /// Returns the first value that is out of its range.
@@ -83,7 +84,7 @@ pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Checks nodes and zones. Returns the memory in bytes.
+/// Checks the sizes and the order of nodes and zones. Returns the machine's memory in bytes.
 fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
     if machine.nodes.is_empty() || machine.nodes.len() > 64 {
         return Err(at.outside(
@@ -144,6 +145,7 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
     }
     // Zones take whole blocks of 4 MiB in the frame table.
     let zones = machine.nodes.iter().flat_map(|n| &n.zones);
+    // Bytes of all zones, each rounded up to such blocks.
     let whole = zones
         .map(|z| z.size.0.next_multiple_of(4 * MIB))
         .sum::<u64>();
@@ -193,8 +195,8 @@ fn of_one_width(machine: &Machine, at: &At<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Checks that each CPU has one node. CPUs above the machine's `cpus` are ignored, so that `cpus`
-/// can be varied.
+/// Checks that each CPU is listed at one NUMA node at most. CPUs from the machine's `cpus` on are
+/// ignored, so that `cpus` can be varied, but must be below 64.
 fn node_cpus(machine: &Machine, at: &At<'_>) -> Result<(), Diagnostic> {
     let mut owner = [None; 64];
     for (n, node) in machine.nodes.iter().enumerate() {
@@ -211,7 +213,8 @@ fn node_cpus(machine: &Machine, at: &At<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Checks a disk's capacity, members, parameters and faults; `path` is its path in the machine.
+/// Checks the values of a disk: its capacity, the number of an array's members, its model
+/// parameters, and the times of its faults. `path` is its path in the machine.
 fn disk(disk: &DiskSpec, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
     let under = |key| [path, &[key]].concat();
     at.size(&under("capacity"), disk.capacity, MIB, 1024 * TIB)?;
@@ -265,8 +268,8 @@ fn disk(disk: &DiskSpec, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Checks parameters that a disk or a machine sets: they must be among `known`, and in their
-/// ranges. `whose` names the owner in messages.
+/// Checks model parameters that a disk or a machine sets: each must be among `known`, and in its
+/// range. `whose` names the owner in messages, and `path` is the path of the table of parameters.
 fn own_params(
     values: &BTreeMap<String, f64>,
     known: impl Iterator<Item = &'static ParamInfo>,
@@ -294,8 +297,9 @@ fn own_params(
     Ok(())
 }
 
-/// Checks the types of the values of faults: serde reads a tagged table through a buffer, which
-/// loses the places of its values.
+/// Checks that all values in a disk's list `faults` but `kind` are numbers (of seconds). Serde
+/// would refuse them too, but without their place, because it reads a tagged table through a
+/// buffer. `path` is the disk's key in messages.
 ///
 /// # Errors
 /// Fails on a value that is no number.
@@ -337,10 +341,13 @@ pub struct At<'a> {
 }
 
 impl At<'_> {
+    /// Builds the error for a value that is out of its range.
     fn outside(&self, path: &[&str], value: impl Display, accepted: impl Display) -> Diagnostic {
         self.wrong(path, format!("{value} is out of range"), accepted)
     }
 
+    /// Builds the error `what` for the value at a path below this tree, at its place in the file;
+    /// `accepted` says which values are possible.
     fn wrong(&self, path: &[&str], what: impl Display, accepted: impl Display) -> Diagnostic {
         let dot = if self.path.is_empty() { "" } else { "." };
         let key = path.join(".");
@@ -351,7 +358,7 @@ impl At<'_> {
         )
     }
 
-    /// Checks that a whole number is within bounds.
+    /// Checks that a whole number, the value at `path`, is at least `min` and at most `max`.
     ///
     /// # Errors
     /// Fails if it is not.
@@ -362,7 +369,7 @@ impl At<'_> {
         Err(self.outside(path, value, format!("{min} to {max}")))
     }
 
-    /// Checks that a number of seconds is between 0 and `max`.
+    /// Checks that a number of seconds, the value at `path`, is between 0 and `max`.
     ///
     /// # Errors
     /// Fails if it is not.
@@ -373,7 +380,8 @@ impl At<'_> {
         Err(self.outside(path, value, format!("0 to {max} seconds")))
     }
 
-    /// Checks the time between samples: 0, or at least [`LEAST_SAMPLE`].
+    /// Checks the seconds between samples (0, or at least [`LEAST_SAMPLE`]) and the seconds after
+    /// which a run is given up (0, or at least a microsecond).
     ///
     /// # Errors
     /// Fails if it is shorter, or the time limit is too short to be simulated.
@@ -390,7 +398,8 @@ impl At<'_> {
         Err(self.wrong(&["sample_s"], shown, accepted))
     }
 
-    /// Checks a name that is used for a folder, a table's cell and a mount point.
+    /// Checks the value at `path`, a name that is used for a folder, a table's cell and a mount
+    /// point.
     ///
     /// # Errors
     /// Fails on an empty or long name, and on one with other characters.
@@ -408,6 +417,7 @@ impl At<'_> {
         ))
     }
 
+    /// Checks that a size, the value at `path`, is at least `min` and at most `max` bytes.
     fn size(&self, path: &[&str], value: Size, min: u64, max: u64) -> Result<(), Diagnostic> {
         if (min..=max).contains(&value.0) {
             return Ok(());
@@ -428,7 +438,8 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// Checks that vm sysctls are possible on a machine; `path` is their path in the file.
+/// Checks that each vm sysctl of a machine is in its range, and that its watermarks ascend; `path`
+/// is the path of the sysctls in the file.
 ///
 /// # Errors
 /// Returns the first value that is out of its range.
@@ -457,8 +468,8 @@ pub fn sysctl(machine: &Machine, path: &[&str], at: &At<'_>) -> Result<(), Diagn
     wmarks(machine, path, at)
 }
 
-/// Finds a sysctl that the kernel of a policy does not have, or not with this value. Returns its
-/// key, the mistake and the accepted values.
+/// Finds a sysctl that the kernel modelled by a policy does not have, or not with this value.
+/// Returns its key, the mistake, and the accepted values; `None` if the kernel has them all.
 pub fn not_of(policy: &mm::Policy, sysctl: &mm::Sysctl) -> Option<(&'static str, String, String)> {
     let (name, most) = (&policy.name, policy.most_swappiness);
     if sysctl.swappiness > most {
@@ -477,7 +488,7 @@ pub fn not_of(policy: &mm::Policy, sysctl: &mm::Sysctl) -> Option<(&'static str,
     None
 }
 
-/// Checks that the kernel of a policy has all sysctls that are set ([`not_of`]).
+/// Checks that the kernel modelled by a policy has all sysctls that are set ([`not_of`]).
 ///
 /// # Errors
 /// Returns the first sysctl that it does not have.
@@ -488,7 +499,8 @@ pub fn sysctl_of(policy: &mm::Policy, sysctl: &mm::Sysctl, at: &At<'_>) -> Resul
     }
 }
 
-/// Checks that the sums of watermarks ascend.
+/// Checks that the watermarks that the sysctls set ascend from min over low to high, and that the
+/// two names of the minimum do not contradict each other.
 fn wmarks(machine: &Machine, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
     let sysctl = &machine.sysctl;
     let under = |key| [path, &[key]].concat();

@@ -13,7 +13,7 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use std::fmt;
 
-/// Reads a value; `path` is its key as shown in messages.
+/// Converts a tree to a value of type `T` by serde; `path` is its key as shown in messages.
 ///
 /// # Errors
 /// Returns the first mistake.
@@ -41,6 +41,7 @@ enum What {
 }
 
 impl Complaint {
+    /// Builds an error whose place and path are filled in on its way up the tree.
     fn new(what: What, accepted: impl Into<String>) -> Self {
         Self {
             what,
@@ -50,17 +51,21 @@ impl Complaint {
         }
     }
 
+    /// Sets the place of the error, unless a node further down has set it already.
     fn at(mut self, node: &Node) -> Self {
         self.place.get_or_insert_with(|| node.place.clone());
         self
     }
 
+    /// Adds the key or index under which the value lies; keys are added from the innermost to the
+    /// outermost.
     fn under(mut self, key: &str) -> Self {
         self.path.push(key.to_owned());
         self
     }
 
-    /// Formats the error with its path; `root` is the path of the tree that was read.
+    /// Turns the error into the one that is shown, with the whole path of the value; `root` is the
+    /// path of the tree that was read.
     fn into_diagnostic(self, root: &str) -> Diagnostic {
         let mut path = if root.is_empty() {
             Vec::new()
@@ -98,6 +103,7 @@ impl fmt::Display for Complaint {
 impl std::error::Error for Complaint {}
 
 impl serde::de::Error for Complaint {
+    /// Builds an error from a message of a type of `sim` or `mm` that refused its value.
     fn custom<T: fmt::Display>(message: T) -> Self {
         // Types say "…; accepted: …" in one sentence; the second part is shown as help.
         let text = message.to_string();
@@ -109,6 +115,7 @@ impl serde::de::Error for Complaint {
         }
     }
 
+    /// Builds the error for a value of a type that does not fit.
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         Self::new(
             What::Value(format!("{found} does not fit here")),
@@ -120,6 +127,7 @@ impl serde::de::Error for Complaint {
         Self::invalid_type(found, expected)
     }
 
+    /// Builds the error for a string that is not one of the accepted words.
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
         Self::new(
             What::Value(format!("unknown value `{variant}`")),
@@ -131,6 +139,7 @@ impl serde::de::Error for Complaint {
         Self::new(What::UnknownKey(field.to_owned()), one_of(field, expected))
     }
 
+    /// Builds the error for a table that lacks a required key.
     fn missing_field(field: &'static str) -> Self {
         Self::new(
             What::MissingKey(field),
@@ -140,7 +149,8 @@ impl serde::de::Error for Complaint {
 }
 
 impl Node {
-    /// Builds the error for a value of the wrong type.
+    /// Builds the error for this value, which is of the wrong type; `accepted` says in words which
+    /// is right. Short values are shown.
     fn misfit(&self, accepted: impl Into<String>) -> Complaint {
         let shown = match self.scalar() {
             Some(text) if text.chars().count() <= 40 => format!("{} (`{text}`)", self.kind()),
@@ -174,6 +184,7 @@ macro_rules! whole_numbers {
 impl<'de> serde::Deserializer<'de> for &'de Node {
     type Error = Complaint;
 
+    /// Passes the value to serde's visitor by its own type, for targets that accept several.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Complaint> {
         let result = match &self.value {
             Value::Bool(b) => visitor.visit_bool(*b),
@@ -197,6 +208,7 @@ impl<'de> serde::Deserializer<'de> for &'de Node {
         deserialize_i64 visit_i64 i64;
     }
 
+    /// Reads a number; whole numbers are accepted, too, infinity and NaN are not.
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Complaint> {
         match &self.value {
             Value::Int(i) => visitor.visit_f64(*i as f64),
@@ -235,6 +247,7 @@ impl<'de> serde::Deserializer<'de> for &'de Node {
         visitor.visit_newtype_struct(self)
     }
 
+    /// Reads the name of one of an enum's `variants`, a string.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -250,6 +263,7 @@ impl<'de> serde::Deserializer<'de> for &'de Node {
         }
     }
 
+    /// Reads a list; other values are refused, at their place.
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Complaint> {
         match &self.value {
             Value::List(_) => self.deserialize_any(visitor),
@@ -257,6 +271,7 @@ impl<'de> serde::Deserializer<'de> for &'de Node {
         }
     }
 
+    /// Reads a table with any keys; other values are refused, at their place.
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Complaint> {
         match &self.value {
             Value::Table(_) => self.deserialize_any(visitor),
@@ -264,6 +279,7 @@ impl<'de> serde::Deserializer<'de> for &'de Node {
         }
     }
 
+    /// Reads a list of exactly `len` values.
     fn deserialize_tuple<V: Visitor<'de>>(
         self,
         len: usize,
@@ -275,6 +291,7 @@ impl<'de> serde::Deserializer<'de> for &'de Node {
         }
     }
 
+    /// Reads a table with these keys; unknown keys are refused by the type itself.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -293,6 +310,7 @@ impl<'de> serde::Deserializer<'de> for &'de Node {
     }
 }
 
+/// Joins names, each in double quotes, with commas.
 fn quoted(names: &[&str]) -> String {
     names
         .iter()
@@ -309,6 +327,8 @@ struct Elements<'de> {
 impl<'de> SeqAccess<'de> for Elements<'de> {
     type Error = Complaint;
 
+    /// Reads the next element of a list for serde; `None` at the end. An error gets the element's
+    /// index and place.
     fn next_element_seed<T: DeserializeSeed<'de>>(
         &mut self,
         seed: T,
@@ -330,6 +350,7 @@ struct Fields<'de> {
 }
 
 impl Fields<'_> {
+    /// Returns the entry whose value is to be read next; fails at the end of the table.
     fn entry(&self) -> Result<&Entry, Complaint> {
         self.table
             .0
@@ -341,6 +362,8 @@ impl Fields<'_> {
 impl<'de> MapAccess<'de> for Fields<'de> {
     type Error = Complaint;
 
+    /// Reads the next key of a table for serde; `None` at the end. The entry stays the next one
+    /// until its value is read.
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
@@ -355,6 +378,8 @@ impl<'de> MapAccess<'de> for Fields<'de> {
         })
     }
 
+    /// Reads the value of the key that was read last, and moves on. An error gets the key and the
+    /// value's place.
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Complaint> {
         self.entry()?;
         let entry = &self.table.0[self.next];

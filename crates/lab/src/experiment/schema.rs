@@ -211,7 +211,9 @@ const NO_AXIS: [&str; 17] = [
     "lowmem_reserve_ratio",
 ];
 
-/// Returns the schema of experiment files.
+/// Returns the JSON schema of experiment files, for editors. It is derived from the Rust types;
+/// then `base`, machines in words, kernels as policies, and lists that make axes are added, which
+/// the types do not have.
 pub fn schema() -> Value {
     let mut schema = schema_for!(ExperimentFile).to_value();
     if let Some(definitions) = schema.get_mut("$defs").and_then(Value::as_object_mut) {
@@ -298,8 +300,8 @@ pub fn schema() -> Value {
     schema
 }
 
-/// Returns the schema of `policies`: tables, the name of a file that holds them, or such a file
-/// with changes.
+/// Returns the JSON schema of the key `policies`: tables, the name of a file that holds them, or
+/// such a file with changes.
 fn policies_or_their_file() -> Value {
     json!({
         "description": "Policies of this experiment, or a file of them.",
@@ -321,7 +323,8 @@ fn policies_or_their_file() -> Value {
     })
 }
 
-/// Adds the words of a machine in a line (`short`) as keys of a machine.
+/// Adds to the JSON schema of a machine the keys and values of a machine in words (module `short`):
+/// `memory`, `nodes`, and strings for `disk` and `swap`. `definitions` are the schema's `$defs`.
 fn in_words(definitions: &mut Map<String, Value>) {
     let properties = definitions
         .get_mut("Machine")
@@ -369,7 +372,7 @@ fn in_words(definitions: &mut Map<String, Value>) {
     );
 }
 
-/// Returns the schema of a policy that is a real kernel.
+/// Returns the JSON schema of a table of `[policies]` that is a real kernel.
 fn kernel_policy() -> Value {
     json!({
         "description": "A real Linux in the place of a policy of the engine.",
@@ -402,7 +405,7 @@ fn kernel_policy() -> Value {
     })
 }
 
-/// Returns the definitions that are tables: a list of them makes no axis.
+/// Returns the names of the schema's definitions that are tables: a list of them makes no axis.
 fn schema_kinds() -> [&'static str; 12] {
     [
         "AtTable",
@@ -424,8 +427,8 @@ fn definition_kinds(names: [&'static str; 12]) -> Vec<String> {
     names.iter().map(|n| format!("#/$defs/{n}")).collect()
 }
 
-/// Adds `base` to the definition of a table, removes the keys in `drop`, and makes no other key
-/// required.
+/// Adds the key `base`, with the schema given, to the definition `name` of a table, and removes the
+/// keys in `drop`. No key of the table stays required, except `base` if `required` is true.
 fn with_base(
     definitions: &mut Map<String, Value>,
     name: &str,
@@ -452,8 +455,9 @@ fn with_base(
     }
 }
 
-/// Lets every scalar property be a list, which makes an axis. `tables` are references to
-/// definitions that are tables.
+/// Changes the JSON schema of a table so that every scalar property may also be a list, which makes
+/// an axis of the matrix. `tables` are references to definitions that are tables, whose lists make
+/// none.
 fn properties_to_axes(properties: &mut Map<String, Value>, tables: &[String]) {
     for (key, value) in properties.iter_mut() {
         let text = value.to_string();
@@ -474,7 +478,8 @@ fn properties_to_axes(properties: &mut Map<String, Value>, tables: &[String]) {
     }
 }
 
-/// Returns the schema of a table of sysctls by their whole names.
+/// Returns the JSON schema of a table of sysctls under the kernel's whole names, with the range of
+/// each; `description` is shown for the table.
 fn sysctls_by_name(description: &str) -> Value {
     let properties: Map<String, Value> = mm::sysctl::TABLE
         .iter()
@@ -512,7 +517,8 @@ fn sysctls_by_name(description: &str) -> Value {
     })
 }
 
-/// Returns the schema of a table of model parameters.
+/// Returns the JSON schema of a table of model parameters, with the range and the default of each;
+/// `description` is shown for the table.
 fn parameters(description: &str) -> Value {
     let properties: Map<String, Value> = sim::Params::TABLE
         .iter()

@@ -57,7 +57,8 @@ pub fn is_meant(text: &str) -> bool {
     Size::parse(first).is_ok_and(|size| size.0 >= LEAST)
 }
 
-/// Returns the capacity that a kind of disk has where nothing says it.
+/// Returns the capacity, as a size with its unit, that is assumed for a kind of disk if the user
+/// states none.
 fn usual_capacity(kind: &str) -> &'static str {
     match kind {
         "usb-flash" => "32G",
@@ -68,7 +69,8 @@ fn usual_capacity(kind: &str) -> &'static str {
 }
 
 impl Short {
-    /// Reads a line.
+    /// Reads a machine in a line, such as `16G,8cpus,nvme=1T`: first the memory, then other words
+    /// in any order. Values that are not stated get their defaults.
     ///
     /// # Errors
     /// Returns what is wrong with one of its words.
@@ -92,6 +94,7 @@ impl Short {
         };
         let mut seen: Vec<&str> = Vec::new();
         for word in words {
+            // The subject of the word, such as "CPUs".
             let what = short.word(word)?;
             if seen.contains(&what) {
                 return Err(format!("`{word}`: {what} stand there twice"));
@@ -107,8 +110,10 @@ impl Short {
         Ok(short)
     }
 
-    /// Takes one word; returns what it is about.
+    /// Takes over the value of one word, such as `8cpus` or `nvme=1T`; returns its subject, such as
+    /// "CPUs", so that a second word about the same can be refused.
     fn word(&mut self, word: &str) -> Result<&'static str, String> {
+        // The number before one of the suffixes; `None` if the word is not of this form.
         let number = |suffixes: &[&str]| -> Option<Result<u32, String>> {
             let digits = suffixes
                 .iter()
@@ -150,11 +155,14 @@ impl Short {
         Ok("disks")
     }
 
-    /// Returns the zones of each node as (zone, bytes).
+    /// Returns the zones of each node as (zone's name, bytes). Nodes share the memory evenly, in
+    /// order of addresses, and zones lie as on x86-64; empty zones are left out.
     fn zones(&self) -> Vec<Vec<(&'static str, u64)>> {
+        // Bytes of each node, in whole pages of 4 KiB.
         let share = self.memory / self.nodes / (4 * KIB) * 4 * KIB;
         let node = |nth: u64| {
             let (from, to) = (nth * share, (nth + 1) * share);
+            // Bytes of this node between two addresses.
             let within = |low: u64, high: u64| to.min(high).saturating_sub(from.max(low));
             let dma = within(0, DMA_END).min(DMA);
             let zones = [
@@ -167,7 +175,8 @@ impl Short {
         (0..self.nodes).map(node).collect()
     }
 
-    /// Returns the bytes in use at boot: the kernel's, anonymous memory, page cache.
+    /// Returns the bytes in use at boot, in whole MiB: the kernel's, anonymous memory, page cache.
+    /// They are estimated from the size of the memory.
     fn boot(&self) -> [u64; 3] {
         let whole = |bytes: u64| bytes / MIB * MIB;
         let kernel = (64 * MIB + self.memory / 64).min(self.memory / 4);
@@ -176,7 +185,8 @@ impl Short {
         [kernel, anon, cache].map(whole)
     }
 
-    /// Returns the machine as the text of a machine file.
+    /// Returns the machine as the text of a machine file in TOML, with everything spelt out that
+    /// the line leaves out.
     fn toml(&self) -> String {
         let mut out = format!(
             "name = \"{}\"\ncpus = {}\n",
@@ -211,7 +221,8 @@ impl Short {
         out
     }
 
-    /// Returns a sentence that states what was taken, less the keys that a table lays over it.
+    /// Returns a sentence for the user that states all values of the machine, including those that
+    /// were assumed; keys that a table lays over the machine are left out.
     pub fn said(&self) -> String {
         let own = |key: &str| !self.over.iter().any(|over| over == key);
         let mut parts = Vec::new();
@@ -253,8 +264,8 @@ impl Short {
         )
     }
 
-    /// Notes the keys of a table that is laid over the machine. The usual capacity of a disk's kind
-    /// stands for one that the table leaves out.
+    /// Notes the keys of the table `over`, which is laid over the machine, so that `said` leaves
+    /// them out. If the table states another kind of disk, that kind's usual capacity is taken.
     pub fn laid_over(&mut self, over: &Node) {
         let Some(table) = over.table() else { return };
         self.over = table.0.iter().map(|entry| entry.key.clone()).collect();
@@ -264,7 +275,7 @@ impl Short {
         }
     }
 
-    /// Returns the machine's table as it would be read from a file.
+    /// Returns the machine's tree, as it would be read from a machine file.
     ///
     /// # Errors
     /// Does not fail on lines that [`Self::parse`] accepts.
@@ -273,8 +284,8 @@ impl Short {
     }
 }
 
-/// Turns a table with the key `memory` into a line and the rest of its keys, which are laid over
-/// it. Returns `None` for other tables.
+/// Reads a table with the key `memory` as a machine in words. Returns the machine, and the rest of
+/// the table's keys, which are laid over it; `None` for other tables.
 ///
 /// # Errors
 /// Returns a word that does not fit, at its place.
@@ -286,6 +297,7 @@ pub fn of_table(node: &Node) -> Result<Option<(Short, Node)>, Diagnostic> {
     let mut rest = Table::default();
     for Entry { key, place, node } in &table.0 {
         let value = node.scalar();
+        // The entry as a word of a line; `None` if it is not a word but a key for the rest.
         let word = match (key.as_str(), &value) {
             ("memory", Some(memory)) => Some(memory.clone()),
             ("cpus", Some(cpus)) => Some(format!("{cpus}cpus")),
@@ -328,8 +340,9 @@ pub fn of_table(node: &Node) -> Result<Option<(Short, Node)>, Diagnostic> {
     Ok(Some((short, rest)))
 }
 
-/// Puts the usual CPUs and disk into a machine's table that has none. Returns a sentence that
-/// states what was taken, with the memory in use at boot if the table does not say that either.
+/// Puts the usual CPUs and disk into a machine's table that has none. Returns a sentence for the
+/// user that states the assumed values, and the memory in use at boot if the table does not say
+/// that either; `None` if nothing was missing.
 pub fn fill(tree: &mut Node) -> Option<String> {
     let place = tree.place.clone();
     let Value::Table(table) = &mut tree.value else {

@@ -12,9 +12,10 @@ use crate::model::Experiment;
 use mm::sysctl::{self, Sysctl};
 use sim::spec::Change;
 
-/// Shortens the keys of all tables `sysctl` below a node to the last part of their names. Unknown
-/// keys are kept, and reported when the table is read. A `sysctl` that is a text is the name of a
-/// file in the form of sysctl.conf, and is replaced by the file's contents if `files` is given.
+/// Shortens the keys of all tables `sysctl` below a node to the last part of their names
+/// (`vm.dirty_ratio` to `dirty_ratio`). Unknown keys are kept, and reported when the table is read.
+/// A `sysctl` that is a text is the name of a file in the form of sysctl.conf, and is replaced by
+/// the file's contents if `files`, which finds files, is given.
 ///
 /// # Errors
 /// Fails on a sysctl that a table has twice, by two spellings, and on a file that can't be read.
@@ -45,7 +46,7 @@ pub fn last_parts(node: &mut Node, files: Option<&Files<'_>>) -> Result<(), Diag
 /// Reads a file in the form of sysctl.conf: `name = value` in each line, with `#` or `;` before
 /// comments and `-` before settings that may fail; if a name is repeated the last value counts.
 /// Names that are neither below `vm` nor known here belong to another part of the kernel, and are
-/// left out.
+/// left out. `node` is the place where the experiment names the file, and `files` finds it.
 ///
 /// # Errors
 /// Fails on a file that can't be found, and on a line of another form.
@@ -63,6 +64,7 @@ fn conf(name: &str, node: &Node, files: &Files<'_>) -> Result<Table, Diagnostic>
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         let trimmed = line.trim();
+        // Offsets in bytes: `start` of the line without its indent, `at` of the next line.
         let start = at + (line.len() - line.trim_start().len());
         at += line.len();
         if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
@@ -100,8 +102,8 @@ fn conf(name: &str, node: &Node, files: &Files<'_>) -> Result<Table, Diagnostic>
     Ok(Table(all))
 }
 
-/// Returns notes for the reader of a run's results: sysctls that have no effect in the engine, or
-/// are not modelled.
+/// Returns notes for the reader of a run's results, each once: sysctls at boot or after a change in
+/// mid-run that have no effect in the engine, or are not modelled.
 pub fn notes(boot: &Sysctl, changes: &[Change]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for sysctl in std::iter::once(boot).chain(changes.iter().map(|change| &change.sysctl)) {
@@ -126,7 +128,8 @@ pub fn notes_of(experiment: &Experiment) -> Vec<String> {
     all
 }
 
-/// Shortens the names of a table of sysctls; refuses a sysctl that occurs twice.
+/// Flattens a table of sysctls and shortens their names to the last part; refuses a sysctl that
+/// occurs twice, even by two spellings.
 fn flat(table: Table) -> Result<Table, Diagnostic> {
     let mut all = Vec::new();
     for entry in table.0 {
@@ -150,8 +153,8 @@ fn flat(table: Table) -> Result<Table, Diagnostic> {
     Ok(Table(flat.into_iter().map(|(entry, _)| entry).collect()))
 }
 
-/// Adds an entry, or the entries of a table whose key is a part of names: `vm = { dirty_ratio = 5
-/// }`.
+/// Adds a sysctl's entry to `all`, under its whole name. A table whose key is a part of names, such
+/// as `vm = { dirty_ratio = 5 }`, is flattened; `above` is the part of the name above the entry.
 fn spread(above: &str, entry: Entry, all: &mut Vec<Entry>) {
     let key = match above {
         "" => entry.key,
