@@ -70,7 +70,9 @@ impl Cell {
         }
     }
 
-    /// Returns all axes except the compared one as one label: cells with equal labels are compared.
+    /// Returns all axes except the compared one as one label, such as `machine.cpus=4 xfs`: cells
+    /// with equal labels are compared with each other. Without other axes the label is the
+    /// filesystem, or the policy if filesystems are compared.
     pub fn group(&self) -> String {
         let parts: Vec<String> = self
             .axes
@@ -99,8 +101,8 @@ impl Cell {
         others.cloned().collect()
     }
 
-    /// Returns machine, filesystem, policy and all axes as one text, which names the cell in
-    /// messages.
+    /// Returns machine, filesystem, policy and all axes as one text, with `/` between, which names
+    /// the cell in messages.
     pub fn key(&self) -> String {
         let axes: Vec<String> = self.axes.iter().map(|(k, v)| format!("{k}={v}")).collect();
         format!(
@@ -162,7 +164,8 @@ impl Experiment {
             .map_or("policy", |c| last_part(c.compared()))
     }
 
-    /// Returns the real kernels that the cells run, each build once, in the order of the cells.
+    /// Returns the real kernels that the experiment's cells run, each build once, in the order of
+    /// the cells; empty if all policies are the engine's.
     pub fn kernels(&self) -> Vec<&Kernel> {
         let mut kernels: Vec<&Kernel> = Vec::new();
         for kernel in self.cells.iter().filter_map(|c| c.kernel.as_ref()) {
@@ -202,8 +205,9 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// Returns true if a cell holds figures that were measured and not run (module `recorded`):
-    /// such results cannot be extended with more iterations.
+    /// Returns true if a cell of one of the engine's policies holds figures of a real kernel, which
+    /// were measured elsewhere and not run (module `recorded`): such results cannot be extended
+    /// with more iterations.
     pub fn measured(&self) -> bool {
         let kernels = |r: &RunResult| r.origin == sim::Origin::Kernel;
         let runs = self.experiment.cells.iter().zip(&self.results);

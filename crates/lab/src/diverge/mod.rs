@@ -208,7 +208,7 @@ fn hear(spec: RunSpec, wanted: Wanted, stop: &Arc<AtomicBool>) -> Option<(Heard,
 }
 
 /// Returns the kinds of decisions whose counts so far differ, from some time until the end of the
-/// shorter run, by more than the share [`APART`] of the larger total. Kinds that are too rare in
+/// shorter run, by more than the share `APART` of the larger total. Kinds that are too rare in
 /// both runs are left out.
 fn kinds_parted(runs: [&Heard; 2]) -> Vec<Parted> {
     let names = runs.iter().flat_map(|r| r.kinds.keys().copied());

@@ -26,7 +26,8 @@ impl Threads {
     pub const ACCEPTED: &str =
         "accepted: `4X` for 4 processes or threads per CPU, `4P` or `4` for 4";
 
-    /// Parses a label; `None` if it states no number.
+    /// Parses a label of threads such as `4X`, `4P` or `4`; `None` if it states no number of at
+    /// least 1.
     pub fn parse(label: &str) -> Option<Self> {
         let number = |digits: &str| {
             let plain = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
@@ -55,7 +56,8 @@ pub struct OnMachines {
 }
 
 impl OnMachines {
-    /// Reads the table `[workload]` of an experiment in `folder`.
+    /// Reads the table `[workload]` of an experiment in `folder`. If its command line has
+    /// `$threads`, the workloads are built for each number of CPUs that a machine has, else once.
     ///
     /// # Errors
     /// Fails on a workload that can't be read or run.
@@ -92,7 +94,8 @@ impl OnMachines {
     }
 }
 
-/// Returns the command line, if it depends on the number of threads.
+/// Returns the value of the workload's `command`, if it is a command line with `$threads`;
+/// otherwise `None`.
 fn formula(workload: &Node) -> Option<&Node> {
     let command = workload.table()?.get("command")?;
     command.text().filter(|t| t.contains(VARIABLE))?;
@@ -108,7 +111,9 @@ pub fn counts_threads(experiment: &Source) -> Result<bool, Diagnostic> {
     Ok(root.at(&["workload"]).and_then(formula).is_some())
 }
 
-/// Returns the workloads of one command line for every label of `workload.threads`.
+/// Returns the workloads of a command line with `$threads`, one for every label of
+/// `workload.threads`, with the choices that lead to each; the variable is replaced by the label's
+/// number of threads on this machine. `node` is the table `[workload]`.
 fn counted(
     node: &Node,
     command: &Node,

@@ -32,7 +32,7 @@ pub struct TraceRun {
 const MOST_SAMPLES: u64 = 2000;
 
 impl TraceRun {
-    /// Returns the text of an equivalent experiment file.
+    /// Returns the text of an experiment file that is equivalent to these options.
     pub fn text(&self) -> String {
         let quoted = |text: &str| serde_json::Value::String(text.to_owned()).to_string();
         let policies: Vec<String> = self.policies.iter().map(|p| quoted(p)).collect();
@@ -72,7 +72,8 @@ impl TraceRun {
         text
     }
 
-    /// Returns the experiment.
+    /// Returns the experiment. Samples of the time series are taken less often if the recording is
+    /// long, so that a run has at most `MOST_SAMPLES` of them.
     ///
     /// # Errors
     /// Returns the first mistake in the options.
@@ -87,7 +88,8 @@ impl TraceRun {
     }
 }
 
-/// Returns a name for the experiment and its folder: the file's, with other characters replaced.
+/// Returns a name for the experiment and its results folder: `trace-` and the name of the trace's
+/// file, with characters that are not allowed in names replaced by `-`.
 fn name(trace: &str) -> String {
     let file = Path::new(trace).file_name().unwrap_or_default();
     let name: String = file

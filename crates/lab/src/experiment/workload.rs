@@ -38,7 +38,8 @@ pub struct Workload {
     pub membind: Option<(u32, Place)>,
 }
 
-/// Returns the workloads of an experiment in `folder`, with the choices that lead to each.
+/// Reads the table `[workload]` (`node`) of an experiment in `folder`. Returns all workloads, with
+/// the choices that lead to each.
 ///
 /// # Errors
 /// Fails on a workload that can't be read or run.
@@ -63,7 +64,9 @@ pub fn workloads(node: &Node, folder: &Path) -> Result<Vec<(Choices, Workload)>,
     )
 }
 
-/// Combines scripts, each with its label of threads, with the nodes that memory comes from.
+/// Combines scripts with the NUMA nodes that `workload.membind` names, from which their memory
+/// comes. Each script has the choices that lead to it and its label of threads. `node` is the table
+/// `[workload]`.
 ///
 /// # Errors
 /// Fails on a name or a node that can't be read.
@@ -92,8 +95,8 @@ pub fn bound(
     Ok(all)
 }
 
-/// Returns the labels of threads of `scripts` command lines, in their order; empty if none are
-/// given.
+/// Returns the labels in `workload.threads` (`node`), one for each of the `scripts` command lines,
+/// in their order; empty if the key is absent.
 fn threads(node: Option<&Node>, scripts: usize) -> Result<Vec<String>, Diagnostic> {
     let Some(node) = node else {
         return Ok(Vec::new());
@@ -118,7 +121,8 @@ fn threads(node: Option<&Node>, scripts: usize) -> Result<Vec<String>, Diagnosti
 /// The nodes that `workload.membind` names, each with its place.
 type Bindings = Vec<(Choices, Option<(u32, Place)>)>;
 
-/// Reads `workload.membind`, a node or a list of nodes.
+/// Reads `workload.membind`, a NUMA node or a list of them. Returns for each the choice that leads
+/// to it, and the node with its place; without the key a single entry that binds to none.
 fn bindings(membind: Option<&Node>) -> Result<Bindings, Diagnostic> {
     let path = "workload.membind";
     let Some(membind) = membind else {
@@ -139,8 +143,8 @@ fn bindings(membind: Option<&Node>) -> Result<Bindings, Diagnostic> {
         .collect()
 }
 
-/// Returns the scripts of the table with the choices that lead to each; `command` replaces the
-/// table's own command line.
+/// Returns the scripts of the table `[workload]` with the choices that lead to each; `command`, if
+/// given, replaces the table's own command line. Relative paths are looked up from `folder`.
 ///
 /// # Errors
 /// Fails on a script that can't be read or run.
@@ -205,7 +209,8 @@ pub fn scripts(
     }
 }
 
-/// Returns the command lines of a workload, including users' programs, each with its text.
+/// Returns the values of `workload.command` (`node`), each with its text: command lines and users'
+/// own programs. Fails if one is listed twice.
 fn command_lines(node: &Node) -> Result<Vec<(String, &Node)>, Diagnostic> {
     let programs = foreign::nodes(node);
     if programs.is_empty() {
@@ -230,7 +235,8 @@ fn command_lines(node: &Node) -> Result<Vec<(String, &Node)>, Diagnostic> {
     Ok(lines)
 }
 
-/// Returns the scripts of `workload.command` for each choice of `workload.files`.
+/// Returns the scripts of `workload.command` (`node`) for each choice of `workload.files`, with the
+/// choices that lead to each.
 fn commands(
     node: &Node,
     files: Option<&Node>,
@@ -266,7 +272,9 @@ fn commands(
     Ok(scripts)
 }
 
-/// Returns the files of `workload.files`, for each choice of their sizes.
+/// Reads `workload.files`: paths and sizes of files that exist before the workload starts. A list
+/// of sizes makes an axis: returns the files for each combination of sizes, with the choices that
+/// lead to it.
 fn existing_files(node: Option<&Node>) -> Result<Vec<(Choices, Vec<ExistingFile>)>, Diagnostic> {
     let mut all = vec![(Choices::new(), Vec::new())];
     let Some(node) = node else {
@@ -323,12 +331,14 @@ fn existing_files(node: Option<&Node>) -> Result<Vec<(Choices, Vec<ExistingFile>
                 next.push((choices, files));
             }
         }
+        // Each combination so far was multiplied by the sizes of this file.
         all = next;
     }
     Ok(all)
 }
 
-/// Returns the scripts of the job files in `workload.fio`.
+/// Returns the scripts of the fio job files that `workload.fio` (`node`) names, with the choices
+/// that lead to each.
 fn job_files(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnostic> {
     let files = alternatives(node, "workload.fio")?;
     let several = files.len() > 1;
@@ -358,7 +368,9 @@ fn job_files(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagn
         .collect()
 }
 
-/// Returns the scripts of the traces in `workload.trace` for each `timing`.
+/// Returns the scripts that replay the traces in `workload.trace` (`node`), one for each trace and
+/// `timing`, with the choices that lead to each. `table` is `[workload]`, whose other keys say how
+/// a trace is read.
 fn traces(table: &Table, node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnostic> {
     let options = Options {
         format: named(table, "format", &Format::NAMES, Format::parse)?,
@@ -415,7 +427,8 @@ fn traces(table: &Table, node: &Node, folder: &Path) -> Result<Vec<(Choices, Scr
 /// Most files in `workload.files`: the simulated world has room for no more beside its own.
 const MOST_FILES: usize = 60_000;
 
-/// Returns the path of a file that an experiment names.
+/// Returns the path of the file `name`, the value of `key`, looked up in `folder` or in a folder
+/// above it.
 fn file(node: &Node, key: &str, name: &str, folder: &Path) -> Result<PathBuf, Diagnostic> {
     let _: String = read(node, key)?;
     find_near(folder, name).map_err(|e| {
@@ -427,7 +440,8 @@ fn file(node: &Node, key: &str, name: &str, folder: &Path) -> Result<PathBuf, Di
     })
 }
 
-/// Reads a key whose value is one of `names`.
+/// Reads a key of `[workload]` whose value is one of `names`, by `parse`; `None` if the key is
+/// absent.
 fn named<T>(
     table: &Table,
     key: &str,
@@ -444,6 +458,7 @@ fn named<T>(
     }
 }
 
+/// Builds the error for a value of a key of `[workload]` that is not one of `names`.
 fn unknown(node: &Node, key: &str, text: &str, names: &[&str]) -> Diagnostic {
     Diagnostic::at(
         &node.place,
@@ -452,8 +467,9 @@ fn unknown(node: &Node, key: &str, text: &str, names: &[&str]) -> Diagnostic {
     )
 }
 
-/// Checks that a machine has the node and the CPUs that a workload is bound to, and space on its
-/// disk for the files of the workload.
+/// Checks that a machine has the NUMA node and the CPUs that a workload is bound to, the mount
+/// points and devices that it needs, and space on each disk for its files. `node` is the table
+/// `[workload]`, for the places of mistakes.
 ///
 /// # Errors
 /// Fails if the machine lacks one of these.
@@ -492,6 +508,7 @@ pub fn fits(node: &Node, workload: &Workload, machine: &Machine) -> Result<(), D
         if pages.saturating_mul(4096) <= capacity {
             continue;
         }
+        // The disk's name in the message, and the key of its capacity.
         let (called, key) = match i.checked_sub(1).map(|i| &machine.mounts[i]) {
             None => ("disk".to_owned(), "disk.capacity"),
             Some(m) if m.is_second => ("second disk".to_owned(), "second.disk.capacity"),
@@ -512,7 +529,8 @@ pub fn fits(node: &Node, workload: &Workload, machine: &Machine) -> Result<(), D
     Ok(())
 }
 
-/// Checks that a machine has some of the CPUs that a program is bound to.
+/// Checks that a machine has some of the CPUs that a program is bound to by taskset (a mask) or
+/// numactl (a node). `workload` is the table `[workload]`.
 fn has_cpu(cpus: Cpus, workload: &Node, machine: &Machine) -> Result<(), Diagnostic> {
     let (what, has) = match cpus {
         Cpus::Mask(mask) => ("taskset", mask & (u64::MAX >> (64 - machine.cpus)) != 0),
@@ -534,7 +552,8 @@ fn has_cpu(cpus: Cpus, workload: &Node, machine: &Machine) -> Result<(), Diagnos
     ))
 }
 
-/// Checks that a machine has a node, with memory that the workload can be bound to.
+/// Checks that a machine has the NUMA node that a workload's memory is bound to, and that not all
+/// memory of the node is movable or high. `place` is that of the setting.
 fn has_node(node: u32, place: &Place, machine: &Machine) -> Result<(), Diagnostic> {
     let name = &machine.name;
     let Some(spec) = machine.nodes.get(node as usize) else {

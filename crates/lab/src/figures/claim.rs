@@ -51,7 +51,9 @@ pub fn is_equal(change: f64) -> bool {
 }
 
 impl Claim {
-    /// Compares a sample with the baseline's; `None` if either is empty.
+    /// Compares a sample with the baseline's: computes the relative change of mean or median with
+    /// its interval, the p-value of the Mann–Whitney test, and the claim that follows. `None` if
+    /// either sample is empty.
     pub fn new(samples: &[f64], base: &[f64], center: Center) -> Option<Self> {
         let middle = |v: &[f64]| {
             stats::summary(v).map(|s| match center {
@@ -113,7 +115,8 @@ pub struct SummaryRow {
 }
 
 impl SummaryRow {
-    /// Summarises a sample, and compares it with `base` if given.
+    /// Summarises a sample of one figure as a row, and compares it with the baseline's sample
+    /// `base` if given; the row's names are left empty.
     pub fn new(samples: Vec<f64>, base: Option<&[f64]>, center: Center) -> Self {
         let s = stats::summary(&samples);
         Self {
@@ -157,7 +160,7 @@ pub struct SummaryTable {
     pub rows: Vec<SummaryRow>,
 }
 
-/// Returns how a run ended in words; `None` for one that completed.
+/// Returns in words how a run ended; `None` for a run that completed.
 pub fn ending(outcome: &Outcome) -> Option<&'static str> {
     match outcome {
         Outcome::Completed => None,
@@ -168,9 +171,9 @@ pub fn ending(outcome: &Outcome) -> Option<&'static str> {
     }
 }
 
-/// Returns why none of a cell's runs has a figure: `out of memory in 2 of 3 runs, no answer in 1 of
-/// 3 runs`; `None` where none ran. A run that went on to its end without one response has no
-/// answer.
+/// Returns the reason why no run of a cell has a figure: `out of memory in 2 of 3 runs, no answer
+/// in 1 of 3 runs`. `None` if no run of the cell was started. A run that went on to its end without
+/// one response has no answer. `results` are the runs by iteration.
 fn missing(results: &[Option<RunResult>], figure: &str) -> Option<String> {
     let ran: Vec<&RunResult> = results.iter().flatten().collect();
     let none = match figure.starts_with("response") {
@@ -186,9 +189,9 @@ fn missing(results: &[Option<RunResult>], figure: &str) -> Option<String> {
     (!told.is_empty()).then(|| told.join(", "))
 }
 
-/// Returns the largest value of a figure that can only rise, as the longest response does, in the
-/// runs of a cell that did not complete: it was reached whatever came then. `None` for other
-/// figures.
+/// Returns the largest value of a figure that can only rise (`_max`), such as the longest response,
+/// over the runs of a cell that did not complete: it was reached whatever came then. `None` for
+/// other figures, and if no such run has a value.
 fn before_end(results: &[Option<RunResult>], figure: &str) -> Option<f64> {
     let ended = results
         .iter()
@@ -203,7 +206,8 @@ fn before_end(results: &[Option<RunResult>], figure: &str) -> Option<f64> {
 pub type Values<'a> = &'a dyn Fn(&[Option<RunResult>], &str) -> Vec<f64>;
 
 impl SummaryTable {
-    /// Tabulates every cell by one figure, in matrix order.
+    /// Tabulates every cell by one figure, in matrix order: the values that `values` finds in its
+    /// runs, compared with its group's baseline by `center` (mean or median).
     pub fn new(outcomes: &Outcomes, figure: &Figure, center: Center, values: Values<'_>) -> Self {
         let cells = &outcomes.experiment.cells;
         let samples: Vec<Vec<f64>> = outcomes
@@ -211,6 +215,7 @@ impl SummaryTable {
             .iter()
             .map(|results| values(results, &figure.name))
             .collect();
+        // For each cell the index of its baseline.
         let against = baselines(cells);
         let row = |(i, (cell, own)): (usize, (&Cell, &Vec<f64>))| {
             let base = against[i].map(|i| &samples[i][..]);
@@ -264,15 +269,15 @@ impl SummaryTable {
         self.rows.iter().find(|r| r.baseline && r.axes == *axes)
     }
 
-    /// Returns true if no run of a policy has the figure and runs of its baseline have it: the
-    /// policy is worse than all that have one.
+    /// Returns true if no run of a row's policy has the figure although runs of its baseline have
+    /// it: the policy is then worse than all that have one.
     pub fn is_missing(&self, row: &SummaryRow) -> bool {
         let has = |base: &SummaryRow| !base.samples.is_empty();
         !row.baseline && row.missing.is_some() && self.baseline(&row.axes).is_some_and(has)
     }
 
-    /// Returns true if a change in this direction is good; `None` if nothing is claimed or neither
-    /// direction is better.
+    /// Returns true if a claimed change is an improvement, and false if it is a deterioration;
+    /// `None` if nothing is claimed or neither direction of the figure is better.
     pub fn is_good(&self, verdict: Verdict) -> Option<bool> {
         match (verdict, self.better) {
             (_, Better::Neither) | (Verdict::Unclear | Verdict::TooFew, _) => None,
@@ -282,7 +287,8 @@ impl SummaryTable {
     }
 }
 
-/// Finds for each cell the first baseline of its group, by its index; a baseline itself has none.
+/// Returns for each cell the index of the baseline that it is compared with, the first one of its
+/// group; `None` for a baseline itself, and for a group without one.
 pub fn baselines(cells: &[Cell]) -> Vec<Option<usize>> {
     let mut of_group: BTreeMap<String, usize> = BTreeMap::new();
     for (i, cell) in cells.iter().enumerate().filter(|(_, c)| c.baseline) {

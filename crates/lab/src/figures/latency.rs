@@ -29,8 +29,8 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Condenses one path's histogram. Percentiles are the histogram's own; buckets are made
-    /// coarser.
+    /// Condenses the histogram `h` of one path's allocation latencies, in nanoseconds. Percentiles
+    /// are the histogram's own; buckets are merged to a sixteenth of an octave for drawing.
     pub fn of(path: &str, h: &Histogram<u64>) -> Self {
         let mut buckets: Vec<(u64, u64)> = Vec::new();
         for step in h.iter_recorded() {
@@ -80,13 +80,15 @@ impl Latency {
     }
 }
 
+/// Returns an empty histogram with `sigfig` significant digits, whose range grows with its values.
 fn growing(sigfig: u8) -> Histogram<u64> {
     let mut h = Histogram::new(sigfig).expect("the precision of an existing histogram");
     h.auto(true);
     h
 }
 
-/// Returns the largest value of the log-linear bucket that holds `v`.
+/// Returns the largest value of the bucket for drawing that holds `v`: each power of two is divided
+/// into equal buckets, 16 of them; values below 16 have their own.
 fn bucket_upper(v: u64) -> u64 {
     if v < STEPS_PER_OCTAVE {
         return v;

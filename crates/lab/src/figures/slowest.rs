@@ -3,8 +3,9 @@
 use sim::RunResult;
 use sim::slowest::{Did, SLOWEST, SlowAlloc, Step};
 
-/// Returns the slowest allocations over all iterations of a cell with the iteration of each, the
-/// slowest first.
+/// Returns the slowest allocations over all iterations of a cell, each with the number of its
+/// iteration, the slowest first; at most `SLOWEST`. `iterations` yields a number and a result
+/// each.
 pub fn slowest<'a>(
     iterations: impl IntoIterator<Item = (u32, &'a RunResult)>,
 ) -> Vec<(u32, &'a SlowAlloc)> {
@@ -21,7 +22,8 @@ pub fn us(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1000.0)
 }
 
-/// Describes a step in a sentence.
+/// Describes in words one step in the course of a slow allocation: which task did what, with the
+/// amounts (pages, kB or microseconds).
 pub fn sentence(s: &Step) -> String {
     let actor = match s.actor {
         sim::slowest::Actor::Allocator => format!("task {}", s.task),
@@ -45,7 +47,8 @@ pub fn sentence(s: &Step) -> String {
     format!("{actor} {did}")
 }
 
-/// Formats the parts of an allocation's time that are not 0, in microseconds.
+/// Formats the parts into which the time of an allocation is divided, each with its name, in
+/// microseconds; parts of 0 are left out.
 pub fn time_parts(s: &SlowAlloc) -> String {
     let parts = s.time.parts().into_iter().filter(|p| p.1 > 0);
     let texts: Vec<String> = parts

@@ -35,7 +35,7 @@ pub struct Summary {
     pub median_interval: Option<(f64, f64)>,
 }
 
-/// Summarises a sample; `None` if it is empty.
+/// Summarises a sample: mean, spread, median, and confidence intervals; `None` if it is empty.
 pub fn summary(values: &[f64]) -> Option<Summary> {
     if values.is_empty() {
         return None;
@@ -47,6 +47,7 @@ pub fn summary(values: &[f64]) -> Option<Summary> {
     let sd = variance(&v, mean).sqrt();
     let mean_interval = (n > 1).then(|| {
         let t = StudentsT::new(0.0, 1.0, (n - 1) as f64).expect("positive freedom");
+        // Half the width of the interval.
         let half = t.inverse_cdf(0.5 + CONFIDENCE / 2.0) * sd / (n as f64).sqrt();
         let low = mean - half;
         if low < 0.0 && v[0] >= 0.0 {
@@ -77,6 +78,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     (!v.is_empty()).then(|| median_sorted(&v))
 }
 
+/// Returns the variance of a sample around its mean, with n − 1; 0 below two values.
 fn variance(v: &[f64], mean: f64) -> f64 {
     if v.len() < 2 {
         return 0.0;
@@ -84,6 +86,8 @@ fn variance(v: &[f64], mean: f64) -> f64 {
     v.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (v.len() - 1) as f64
 }
 
+/// Returns the median of sorted values, of which there must be one: the middle one, or the mean of
+/// the middle two.
 fn median_sorted(v: &[f64]) -> f64 {
     let n = v.len();
     if n % 2 == 1 {
@@ -93,8 +97,10 @@ fn median_sorted(v: &[f64]) -> f64 {
     }
 }
 
-/// Returns the narrowest pair of order statistics, lower and upper, whose coverage by the binomial
-/// distribution reaches the confidence (Conover, Practical Nonparametric Statistics, 3.2).
+/// Returns the confidence interval of the median (lower and upper end) of sorted values: the
+/// narrowest pair of order statistics whose coverage by the binomial distribution reaches the
+/// confidence (Conover, Practical Nonparametric Statistics, 3.2). `None` if there are too few
+/// values.
 fn median_interval(sorted: &[f64]) -> Option<(f64, f64)> {
     let n = sorted.len();
     let b = Binomial::new(0.5, n as u64).ok()?;
@@ -104,9 +110,9 @@ fn median_interval(sorted: &[f64]) -> Option<(f64, f64)> {
     (k > 0).then(|| (sorted[k - 1], sorted[n - k]))
 }
 
-/// Returns the two-sided p-value of the Mann–Whitney U test (1947): exact by counting for small
-/// samples without ties, else normal with tie and continuity corrections. 1 where all values are
-/// equal.
+/// Returns the two-sided p-value of the Mann–Whitney U test (1947) for the difference of two
+/// samples: exact by counting for small samples without ties, else normal with tie and continuity
+/// corrections. Returns 1 if all values are equal or a sample is empty.
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let (n, m) = (a.len(), b.len());
     if n == 0 || m == 0 {
@@ -120,6 +126,7 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     all.sort_by(|x, y| x.0.total_cmp(&y.0));
     let (mut rank_sum, mut ties, mut i) = (0.0, 0.0, 0);
     while i < all.len() {
+        // `i..j` are tied values; they share the mean of their ranks.
         let j = (i..all.len())
             .take_while(|&j| all[j].0 == all[i].0)
             .last()
@@ -147,8 +154,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     2.0 * (1.0 - Normal::standard().cdf(z))
 }
 
-/// Returns P(U ≤ u) under the null hypothesis, by counting partitions with the recurrence f(n, m,
-/// u).
+/// Returns P(U ≤ u) for samples of `n` and `m` values under the null hypothesis, by counting for
+/// each value of U the subsets of ranks that give it, with the recurrence f(n, m, u).
 fn exact_tail(n: usize, m: usize, u: usize) -> f64 {
     // Counts of subsets of 1..=n+m of size n by U, built item by item.
     let most = n * m;
@@ -174,15 +181,17 @@ const RESAMPLES: usize = 1000;
 /// Smallest sample that is resampled.
 const LEAST_RESAMPLED: usize = 3;
 
-/// Returns the interval of a sample's statistic by the percentile bootstrap (Efron and Tibshirani,
-/// An Introduction to the Bootstrap, 13.3). It lies within the measured values, so that no latency
-/// comes out below 0. `None` below three values. The same sample gives the same interval.
+/// Returns the confidence interval (lower and upper end) of a sample's statistic by the percentile
+/// bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, 13.3). It lies within the
+/// measured values, so that no latency comes out below 0. `None` below three values. The same
+/// sample gives the same interval.
 pub fn bootstrap(values: &[f64], statistic: &dyn Fn(&mut [f64]) -> f64) -> Option<(f64, f64)> {
     resampled(&[values], &mut |drawn| statistic(&mut drawn[0]))
 }
 
-/// Returns the interval of the relative change of a statistic, new / base − 1, by the percentile
-/// bootstrap of both samples; `None` below three values of either, or where a change is not finite.
+/// Returns the confidence interval of the relative change of a statistic, new / base − 1, by the
+/// percentile bootstrap of both samples; `None` below three values of either, or if a change is
+/// not finite.
 pub fn change_interval(
     new: &[f64],
     base: &[f64],
@@ -196,8 +205,10 @@ pub fn change_interval(
     })
 }
 
-/// Returns the middle [`CONFIDENCE`] of the values that a statistic takes on samples drawn from
-/// these with replacement.
+/// Draws from each of the samples with replacement, 1000 times, and computes the statistic of what
+/// was drawn. Returns the interval (lower and upper end) that holds the middle [`CONFIDENCE`] of
+/// its values; `None` if a sample is too small or a value is not finite. The random numbers are the
+/// same in each call.
 fn resampled(
     samples: &[&[f64]],
     statistic: &mut dyn FnMut(&mut [Vec<f64>]) -> f64,
@@ -253,8 +264,9 @@ pub fn p_said(p: f64) -> String {
     }
 }
 
-/// Returns the indexes of outliers by the modified z-score (Iglewicz and Hoaglin, 1993): |0.6745 (x
-/// − median) / MAD| > 10, hyperfine's threshold of 14.826 MAD.
+/// Returns the indexes of the values that are outliers by the modified z-score (Iglewicz and
+/// Hoaglin, 1993): |0.6745 (x − median) / MAD| > 10, hyperfine's threshold of 14.826 MAD, the
+/// median absolute deviation. Empty if that is 0.
 pub fn outliers(values: &[f64]) -> Vec<usize> {
     let Some(s) = summary(values) else {
         return Vec::new();
@@ -281,6 +293,7 @@ pub fn two_groups(values: &[f64]) -> Option<[Vec<usize>; 2]> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
     let gap = |i: usize| values[order[i]] - values[order[i - 1]];
+    // Positions in `order` at which a second group could begin.
     let all = 2..order.len() - 1;
     let widest = all.max_by(|&a, &b| gap(a).total_cmp(&gap(b)))?;
     let others = (1..order.len()).filter(|&i| i != widest).map(gap);

@@ -2,7 +2,7 @@
 
 use sim::{Outcome, RunResult};
 
-/// Yields the iterations that completed.
+/// Yields the runs of a cell that completed; `None` in `results` is an iteration that was not run.
 pub fn completed(results: &[Option<RunResult>]) -> impl Iterator<Item = &RunResult> {
     results
         .iter()
@@ -10,7 +10,7 @@ pub fn completed(results: &[Option<RunResult>]) -> impl Iterator<Item = &RunResu
         .filter(|r| r.outcome == Outcome::Completed)
 }
 
-/// Counts equal items, in the order in which they first come.
+/// Counts equal items: returns each item with its number, in the order in which they first come.
 pub fn tally<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<(T, usize)> {
     let mut counts: Vec<(T, usize)> = Vec::new();
     for item in items {
@@ -22,21 +22,24 @@ pub fn tally<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<(T, usize)
     counts
 }
 
-/// Returns the completed iterations' values of a metric.
+/// Returns the values of a metric in the runs of a cell that completed, in the order of iterations;
+/// runs without the metric are left out.
 pub fn metric(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
     completed(results)
         .filter_map(|r| r.metrics.get(name).map(|m| m.value))
         .collect()
 }
 
-/// Returns the completed iterations' values of a counter.
+/// Returns the values of a kernel counter in the runs of a cell that completed, in the order of
+/// iterations; runs without the counter are left out.
 pub fn counter(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
     completed(results)
         .filter_map(|r| r.counters.get(name).map(|&v| v as f64))
         .collect()
 }
 
-/// Returns a run's value of a metric, or of a counter if no metric has this name.
+/// Returns a run's value of a metric, or of a counter if no metric has this name; `None` if the run
+/// has neither.
 pub fn of_run(result: &RunResult, name: &str) -> Option<f64> {
     let metric = result.metrics.get(name).map(|m| m.value);
     metric.or_else(|| counted(result, name))
@@ -45,7 +48,8 @@ pub fn of_run(result: &RunResult, name: &str) -> Option<f64> {
 /// Kinds of zones, as kernels append them to the names of counters.
 const ZONES: [&str; 5] = ["dma", "dma32", "normal", "movable", "high"];
 
-/// Returns the counter of this name, or the sum of its parts by zone.
+/// Returns a run's counter of this name, or the sum of its parts by zone (`NAME_dma`,
+/// `NAME_normal`, …), which some kernels have in its place; `None` if there is neither.
 pub fn all_zones(result: &RunResult, name: &str) -> Option<f64> {
     let of = |name: &str| result.counters.get(name).map(|&n| n as f64);
     of(name).or_else(|| {
@@ -65,7 +69,8 @@ const RENAMED: [[&str; 2]; 5] = [
     ["compact_pagemigrate_failed", "pgmigrate_fail"],
 ];
 
-/// Returns true if kernels of different releases call one counter by these two names.
+/// Returns true if `name` and `other` are different names that kernels of different releases give
+/// to the same counter.
 pub fn renamed(name: &str, other: &str) -> bool {
     name != other
         && RENAMED
@@ -73,7 +78,8 @@ pub fn renamed(name: &str, other: &str) -> bool {
             .any(|names| names.contains(&name) && names.contains(&other))
 }
 
-/// Returns a counter under this name, summed over zones, or under another release's name of it.
+/// Returns a run's counter under this name, summed over zones, or under another release's name of
+/// it; `None` if the run has neither.
 fn counted(result: &RunResult, name: &str) -> Option<f64> {
     let others = RENAMED
         .iter()

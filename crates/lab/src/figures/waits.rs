@@ -24,7 +24,9 @@ pub struct CrowdOf {
     pub crowd: Crowd,
 }
 
-/// Collects the waits of the iterations of a cell.
+/// Collects the waits of tasks in the iterations of a cell: sums by kind of wait, and the crowds of
+/// waiters that lost most time. `iterations` yields a number and a result each; runs without
+/// recorded waits are left out.
 pub fn waits<'a>(iterations: impl IntoIterator<Item = (u32, &'a RunResult)>) -> Waits {
     let mut all = Waits::default();
     let told = iterations
@@ -46,6 +48,7 @@ pub fn waits<'a>(iterations: impl IntoIterator<Item = (u32, &'a RunResult)>) -> 
             .extend(crowds.map(|crowd| CrowdOf { iteration, crowd }));
     }
     // The sort is stable: equal ones stay in the order of iterations.
+    // Sorts by the time that the crowd's tasks lost in all, the largest first.
     let lost = |c: &CrowdOf| std::cmp::Reverse(c.crowd.task_ns);
     all.crowds.sort_by_key(lost);
     all.crowds.truncate(LONGEST);

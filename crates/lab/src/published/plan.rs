@@ -40,8 +40,9 @@ pub struct Run {
     sweep: Vec<String>,
 }
 
-/// Plans the runs of a series, and which of them gives the figure of each row. `iterations`
-/// replaces the experiments' own numbers.
+/// Plans the runs that give the engine's values for the rows of a published series, and the run
+/// that each row takes its figure from. `iterations`, if given, replaces the experiments' own
+/// numbers.
 ///
 /// # Errors
 /// Fails if an experiment of the series can't be read.
@@ -80,6 +81,7 @@ pub fn plan(series: &Series, iterations: Option<u32>) -> Result<Plan, Diagnostic
         let kept = run.experiment.cells.iter().filter(|c| wanted(c));
         run.experiment.cells = kept.cloned().collect();
         run.experiment.iterations = iterations.unwrap_or(run.experiment.iterations);
+        // The rows of this group, which no error has dropped, take their figures from this run.
         let index = runs.len();
         let cells = &run.experiment.cells;
         for &i in &of_group {
@@ -96,6 +98,7 @@ pub fn plan(series: &Series, iterations: Option<u32>) -> Result<Plan, Diagnostic
     Ok(Plan { runs, rows })
 }
 
+/// Returns the reason why a row has no run: its experiment has no cell with the row's names.
 fn no_cell(base: &Base<'_>, row: &PublishedRow) -> String {
     format!(
         "{} has no cell of machine `{}`, threads `{}`, filesystem `{}` and policy `{}`",
@@ -103,7 +106,8 @@ fn no_cell(base: &Base<'_>, row: &PublishedRow) -> String {
     )
 }
 
-/// Returns true if two names may mean the same: an empty one means any.
+/// Returns true if the name in a published row and the name in a cell are equal; an empty one
+/// matches any.
 fn same(published: &str, run: &str) -> bool {
     published.is_empty() || run.is_empty() || published == run
 }
@@ -134,7 +138,7 @@ struct Base<'a> {
 }
 
 impl<'a> Base<'a> {
-    /// Reads an experiment of a series.
+    /// Reads an experiment of a series from the file that `template` names.
     fn new(series: &Series, template: &'a Template) -> Result<Self, Diagnostic> {
         let (shown, text) = series.file(&template.file).map_err(|why| {
             let accepted = "accepted: files beside series.toml, or those of the project";
@@ -151,7 +155,7 @@ impl<'a> Base<'a> {
         })
     }
 
-    /// Returns the different values of one column of its cells.
+    /// Returns the different values of one column of the experiment's cells, which `of` selects.
     fn names(&self, of: fn(&Cell) -> &str) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         for cell in &self.own.cells {
@@ -167,6 +171,7 @@ impl<'a> Base<'a> {
     }
 }
 
+/// Reads an experiment of a series, with the settings `set` (as for `--set`) laid over it.
 fn parse(series: &Series, source: &Source, set: Vec<String>) -> Result<Experiment, Diagnostic> {
     let overrides = Overrides {
         set,
@@ -175,8 +180,9 @@ fn parse(series: &Series, source: &Source, set: Vec<String>) -> Result<Experimen
     experiment::parse(source, &|name| series.file(name), &overrides)
 }
 
-/// Returns the experiment that gives a row's figure, and the machine to set in it; an empty name:
-/// the experiment's own machine.
+/// Returns the experiment that gives a published row's figure, as its index in `experiments`, and
+/// the machine to set in it; an empty name: the experiment's own machine. Prefers an experiment
+/// that has the row's machine over one that can run on any.
 fn home(
     series: &Series,
     experiments: &[Base<'_>],
@@ -239,6 +245,7 @@ struct Column {
 }
 
 impl Column {
+    /// Returns the `--set` argument that gives the column's key these names.
     fn setting(&self, names: &[String]) -> String {
         let list =
             serde_json::to_string(names).expect("strings have a JSON form, and TOML's is it");
@@ -247,7 +254,8 @@ impl Column {
 }
 
 impl<'a> Wider<'a> {
-    /// Begins with the experiment's own values, with another machine or monitors if asked for.
+    /// Begins with the experiment's own values. `machine`, unless empty, replaces its machines, and
+    /// monitors are switched on if asked for; both are added to the experiment's name.
     fn new(base: &'a Base<'a>, machine: &str, monitors: bool) -> Self {
         let mut set = Vec::new();
         let mut name = base.own.name.clone();
@@ -279,7 +287,8 @@ impl<'a> Wider<'a> {
         }
     }
 
-    /// Adds the values that a row asks for.
+    /// Adds the filesystem, policy and threads of a published row to the experiment's columns, if
+    /// they are not there yet.
     ///
     /// # Errors
     /// Returns the reason why the row can't be run.
@@ -308,7 +317,8 @@ impl<'a> Wider<'a> {
         Ok(())
     }
 
-    /// Checks that the experiment can be read with another value in a column.
+    /// Checks that the experiment can be read with `name` as another value in a column (filesystem,
+    /// policy or threads), and returns the reason if it can't.
     fn try_name(&self, series: &Series, column: &Column, name: &str) -> Result<(), String> {
         let file = &self.base.template.file;
         if column.key == "workload.threads" && !self.base.counts_threads {
@@ -328,7 +338,7 @@ impl<'a> Wider<'a> {
             .map_err(why)
     }
 
-    /// Builds the run, with all values that were added.
+    /// Builds the run: the experiment with all values that rows added to its columns.
     fn run(self, series: &Series) -> Result<Run, Diagnostic> {
         let sweep = self.base.names(|c| &c.threads);
         let mut set = self.set;
@@ -368,8 +378,8 @@ impl Plan {
         }
     }
 
-    /// Shortens the plan: keeps the first cell of each policy and filesystem of each experiment,
-    /// for at most `seconds` simulated seconds.
+    /// Shortens the plan for a quick check: keeps the first cell of each policy and filesystem of
+    /// each experiment, and ends each run after at most `seconds` simulated seconds.
     pub fn shorten(&mut self, seconds: u32) {
         for run in &mut self.runs {
             let mut seen = BTreeSet::new();
@@ -395,7 +405,8 @@ impl Plan {
         }
     }
 
-    /// Returns the engine's value of a row, given by its index, from the outcomes of the runs.
+    /// Returns the engine's value for the row with this index in the series. `outcomes` are those
+    /// of the plan's runs, in their order.
     ///
     /// # Errors
     /// Returns the reason why there is no value.
@@ -417,8 +428,8 @@ impl Plan {
     }
 }
 
-/// Returns the engine's value of a published row, from the outcomes of an experiment. `sweep` lists
-/// the threads that `all` stands for.
+/// Returns the engine's value of a published row, from the outcomes `of` an experiment. `sweep`
+/// lists the labels of threads that the row's label `all` stands for, whose values are added up.
 ///
 /// # Errors
 /// Returns the reason why there is no value.
@@ -438,7 +449,9 @@ pub fn measure(row: &PublishedRow, of: &Outcomes, sweep: &[String]) -> Result<f6
     }
 }
 
-/// Computes a published row's figure from one cell's iterations.
+/// Computes a published row's figure from one cell's iterations: by the row's `metric`, a report
+/// row, metric or counter, optionally followed by a statistic (`min`, `median`, …; else the
+/// mean). Fails with a reason if no completed iteration has a value.
 fn value(row: &PublishedRow, results: &[Option<RunResult>]) -> Result<f64, String> {
     // The name of a report row includes the statistic over a program's loops; over iterations a
     // mean is taken. A metric of the program is preferred to a row of the same name.

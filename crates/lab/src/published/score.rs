@@ -29,9 +29,11 @@ pub struct Score {
     pub within: usize,
 }
 
-/// Returns true if the value `e` is within the row's tolerance. `baselines` are the published and
-/// the measured baseline, for `ratio`.
+/// Returns true if the engine's value `e` is within the tolerance of the published row. `baselines`
+/// are the published and the measured value of the baseline's row; without them a `ratio` is never
+/// met.
 pub fn within(row: &PublishedRow, e: f64, baselines: Option<(f64, f64)>) -> bool {
+    // The published value.
     let p = row.value;
     match row.tolerance {
         Tolerance::Rel(x) => (e - p).abs() <= (x * p.abs()).max(2.0 * row.stddev.unwrap_or(0.0)),
@@ -55,8 +57,9 @@ pub fn within(row: &PublishedRow, e: f64, baselines: Option<(f64, f64)>) -> bool
     }
 }
 
-/// Returns true if a change has the published sign and at least a quarter of the published relative
-/// size. From a baseline of 0 every change is infinitely large, so the sign alone decides.
+/// Returns true if the measured change has the published sign and at least a quarter of the
+/// published relative size. `published` and `measured` are (baseline's value, policy's value). From
+/// a baseline of 0 every change is infinitely large, so the sign alone decides.
 pub fn agrees(direction: Direction, published: (f64, f64), measured: (f64, f64)) -> bool {
     let ((pb, p), (eb, e)) = (published, measured);
     let sign = match direction {
@@ -69,7 +72,8 @@ pub fn agrees(direction: Direction, published: (f64, f64), measured: (f64, f64))
     ((e - eb) / eb).abs() >= 0.25 * ((p - pb) / pb).abs()
 }
 
-/// Scores a series' rows by the engine's value of each, or the reason why there is none.
+/// Scores the rows of a published series. `values` holds for each row the engine's value, or the
+/// reason why there is none; `baseline` is the policy that changes are measured from.
 pub fn score_values(
     rows: &[PublishedRow],
     baseline: &str,
@@ -82,6 +86,7 @@ pub fn score_values(
                 .iter()
                 .position(|b| b.policy == baseline && b.same_key(row))
                 .filter(|_| row.policy != baseline);
+            // The published and the measured value of the row's baseline.
             let bases = base.and_then(|b| values[b].as_ref().ok().map(|&v| (rows[b].value, v)));
             let measured = value.as_ref().ok().copied();
             Scored {
@@ -99,7 +104,8 @@ pub fn score_values(
         .collect()
 }
 
-/// Counts the scored cells of the wanted rows, and those within their tolerance.
+/// Counts the rows that have a tolerance and for which `wanted` is true, and those of them that are
+/// within it.
 pub fn count(rows: &[Scored], wanted: impl Fn(&Scored) -> bool) -> Score {
     let mut s = Score::default();
     for r in rows
@@ -117,7 +123,8 @@ pub fn is_fitted(row: &PublishedRow) -> bool {
     row.fitted
 }
 
-/// Returns the number of published directions, and of those that agree.
+/// Returns the number of rows with a published direction, and of those whose measured change agrees
+/// with it.
 pub fn directions(rows: &[Scored]) -> (usize, usize) {
     let checked = rows.iter().filter(|r| r.agrees.is_some()).count();
     (

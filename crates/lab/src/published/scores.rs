@@ -110,15 +110,16 @@ impl Scores {
         serde_json::from_str(text).map_err(|e| format!("data/scores.json: {e}"))
     }
 
-    /// Returns the draws of a series; `None` if it was not measured.
+    /// Returns the draws of a series of this name; `None` if it was not measured.
     pub fn of(&self, series: &str) -> Option<Drawn<'_>> {
         let draws: Vec<&Measured> = self.series.iter().filter(|m| m.name == series).collect();
         let stale = self.stale.get(series).map(String::as_str);
         (!draws.is_empty()).then_some(Drawn { draws, stale })
     }
 
-    /// Adds a draw. Draws of the series by another engine are dropped, and so is the note that they
-    /// are stale.
+    /// Adds a draw, in place of the series' draw with the same seed. Draws of the series by another
+    /// engine are dropped, and so is the note that they are stale. The list stays in the order of
+    /// the series and seeds.
     pub fn put(&mut self, measured: Measured) {
         let others = |m: &Measured| {
             m.name != measured.name || m.engine == measured.engine && m.seed != measured.seed
@@ -130,7 +131,8 @@ impl Scores {
         self.series.sort_by_key(|m| (place(&m.name), m.seed));
     }
 
-    /// Adds the sample of a series, in place of an earlier one.
+    /// Adds the sample of a series, which identifies the engine that gave its draws, in place of an
+    /// earlier one.
     pub fn put_sample(&mut self, sample: Sample) {
         self.sample.retain(|s| s.name != sample.name);
         self.sample.push(sample);
@@ -138,7 +140,8 @@ impl Scores {
         self.sample.sort_by_key(|s| place(&s.name));
     }
 
-    /// Returns the numbers, up to `most`, of the draws that a series lacks of this engine.
+    /// Returns the numbers, from 1 up to `most`, of the draws of a series that this engine has not
+    /// given yet.
     pub fn lacks(&self, series: &str, engine: &str, most: u32) -> Vec<u32> {
         let has = |n: &u32| {
             let mut draws = self.series.iter();
@@ -148,8 +151,9 @@ impl Scores {
     }
 
     /// Compares the scores of a series with the present engine, whose sample is given. Returns an
-    /// error if the engine's answers have changed and the scores are not marked as stale, or are
-    /// marked although nothing has changed.
+    /// error text if the engine's answers have changed and the scores are not marked as stale, or
+    /// are marked although nothing has changed; `None` if the file is right, or the series was not
+    /// measured.
     pub fn against(&self, now: &Sample) -> Option<String> {
         let name = &now.name;
         let draws = self.of(name)?.draws;
@@ -188,7 +192,7 @@ impl Scores {
 
 impl Measured {
     /// Builds the draw with number `seed` from the `values` of the series' rows and the experiments
-    /// `of` that were run.
+    /// `of` that were run. Engine and revision are left empty for the caller.
     pub fn new(
         series: &Series,
         seed: u32,
@@ -216,8 +220,8 @@ impl Measured {
         self.figures.iter().any(|f| f.cell == key)
     }
 
-    /// Adds missing figures of the same engine, and sorts all in the order of the published rows;
-    /// figures without a row are dropped.
+    /// Adds the figures of `more` that this draw lacks, both by the same engine, and sorts all in
+    /// the order of the published rows; figures without a row are dropped.
     pub fn complete(&mut self, more: Self) {
         let mut all: BTreeMap<String, MeasuredRow> = BTreeMap::new();
         let known = std::mem::take(&mut self.figures);
@@ -229,8 +233,8 @@ impl Measured {
         self.iterations.extend(more.iterations);
     }
 
-    /// Returns the series' rows with their scores. A row that was added to the tables later has no
-    /// value.
+    /// Returns the published rows of the series with this draw's scores. A row that was added to
+    /// the tables later has no value.
     pub fn scored(&self) -> Vec<Scored> {
         let known: BTreeMap<&str, &MeasuredRow> =
             self.figures.iter().map(|f| (&f.cell[..], f)).collect();
@@ -245,7 +249,8 @@ impl Measured {
         score_values(rows, baseline, &values)
     }
 
-    /// Returns the iterations of each cell in words: one number, or the least and the most.
+    /// Returns the number of iterations of each cell in words: one number, or the least and the
+    /// most over the experiments.
     pub fn iterations(&self) -> String {
         let (min, max) = (
             self.iterations.values().min(),
@@ -258,8 +263,9 @@ impl Measured {
         }
     }
 
-    /// Lists the respects in which the figures are not those that the published tables and the
-    /// experiments ask for.
+    /// Returns a sentence for each respect in which this draw is not what the published tables and
+    /// the experiments ask for now: other rows, or other numbers of iterations. Empty if it is up
+    /// to date.
     ///
     /// # Errors
     /// Fails if a shipped experiment can't be read.
@@ -286,7 +292,7 @@ impl Measured {
         Ok(out)
     }
 
-    /// Returns the draw's text, a line for each figure.
+    /// Returns the draw as JSON with a line for each figure.
     fn to_text(&self) -> String {
         let figures: Vec<String> = self
             .figures

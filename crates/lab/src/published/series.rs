@@ -99,7 +99,9 @@ pub struct Series {
 }
 
 impl Series {
-    /// Builds a series from `series.toml` and its tables, given as names for messages and texts.
+    /// Builds a series from the texts of its files, and checks them. `about` is `series.toml` and
+    /// `tables` are its CSV tables, each as (name for messages, text); `folder` is the folder of
+    /// the series, `None` for one that comes with the program.
     fn new(
         name: &str,
         about: (&str, &str),
@@ -171,7 +173,8 @@ impl Series {
         Ok(series)
     }
 
-    /// Checks and completes the rows of one table.
+    /// Checks that the rows of one table are of this series, and sets which of them were taken
+    /// while monitors ran or are fitted. `file` is the table's name.
     fn rows_of(
         &self,
         file: &str,
@@ -198,8 +201,8 @@ impl Series {
         Ok(rows)
     }
 
-    /// Returns the text of a file that the series or one of its experiments names, and the name to
-    /// show in messages.
+    /// Returns a file that the series or one of its experiments names, as (name to show in
+    /// messages, text). It lies beside the series or comes with the program.
     ///
     /// # Errors
     /// Fails if there is no such file, or it can't be read.
@@ -235,7 +238,8 @@ pub fn find(name: &str) -> Option<&'static Series> {
     shipped().iter().find(|s| s.name == name)
 }
 
-/// Returns the series among files given by their paths from the project's root.
+/// Returns the series among files of the program, given as (path from the project's root, text),
+/// the oldest first.
 fn of_files(files: &[(&str, &str)]) -> Result<Vec<Series>, TableError> {
     let mut all = Vec::new();
     for (path, text) in files {
@@ -259,6 +263,7 @@ fn by_age(a: &Series, b: &Series) -> std::cmp::Ordering {
     (&a.about.date, &a.name).cmp(&(&b.about.date, &b.name))
 }
 
+/// Builds the error for a file or folder that can't be read.
 fn unreadable(what: &Path, e: &std::io::Error, accepted: &str) -> TableError {
     TableError {
         file: what.display().to_string(),
@@ -268,7 +273,7 @@ fn unreadable(what: &Path, e: &std::io::Error, accepted: &str) -> TableError {
     }
 }
 
-/// Returns the paths in a folder, sorted by name.
+/// Returns the paths in a folder, sorted by name; `accepted` is for the error.
 fn entries(folder: &Path, accepted: &str) -> Result<Vec<PathBuf>, TableError> {
     let all = std::fs::read_dir(folder).and_then(|entries| {
         entries
@@ -280,7 +285,7 @@ fn entries(folder: &Path, accepted: &str) -> Result<Vec<PathBuf>, TableError> {
     Ok(all)
 }
 
-/// Returns the tables of a folder: the name to show, and the text.
+/// Returns the CSV tables of a folder, sorted by name: the name to show, and the text.
 fn tables(folder: &Path) -> Result<Vec<(String, String)>, TableError> {
     let accepted = "a folder of CSV tables";
     let paths = entries(folder, accepted)?;

@@ -81,7 +81,8 @@ impl PublishedRow {
         parts.join("/")
     }
 
-    /// Returns true if another row, in this table or another, differs in the policy only.
+    /// Returns true if another row, of this table or of another, has the same columns but for the
+    /// policy and its values: such rows are compared.
     pub fn same_key(&self, other: &Self) -> bool {
         (
             &self.series,
@@ -116,6 +117,7 @@ pub struct TableError {
     pub accepted: String,
 }
 
+/// Returns the place of a mistake: the file with its line, or the file alone for line 0.
 fn place(file: &str, line: u64) -> String {
     match line {
         0 => file.to_owned(),
@@ -141,7 +143,7 @@ fn tolerance(text: &str) -> Option<Tolerance> {
     })
 }
 
-/// Parses one table.
+/// Parses one table, a CSV text with the columns `COLUMNS`; `file` is its name for messages.
 ///
 /// # Errors
 /// Returns the first line that does not have the form described in the README.

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+/// Returns, as JSON, the number of scored cells, the number within their tolerance, and the
+/// published directions with those that agree.
 fn totals(rows: &[Scored]) -> [Value; 3] {
     let all = count(rows, |_| true);
     let (checked, agree) = directions(rows);
@@ -18,7 +20,8 @@ fn totals(rows: &[Scored]) -> [Value; 3] {
     ]
 }
 
-/// Returns the scores of several series as JSON.
+/// Returns the scores of several series as JSON: each as its title and its scored rows, then the
+/// totals and the rows without a value.
 pub fn to_json(series: &[(String, Vec<Scored>)]) -> Value {
     let name = |d: Option<Direction>| match d {
         Some(Direction::Up) => json!("up"),
@@ -30,6 +33,8 @@ pub fn to_json(series: &[(String, Vec<Scored>)]) -> Value {
         .iter()
         .map(|(title, rows)| {
             let [cells, within, direction] = totals(rows);
+            // Cells whose tolerance is not merely an upper limit, and cells to which nothing was
+            // fitted.
             let strict = count(rows, |r| !matches!(r.row.tolerance, Tolerance::Zero(_)));
             let predicted = count(rows, |r| !is_fitted(&r.row));
             json!({
@@ -67,7 +72,8 @@ pub fn to_json(series: &[(String, Vec<Scored>)]) -> Value {
     })
 }
 
-/// Returns the scores of one series as text, cell by cell.
+/// Returns the scores of one series as text for a terminal: a table with a line for each row, the
+/// rows without a value, and the totals.
 pub fn to_text(title: &str, rows: &[Scored]) -> String {
     let mut t = Table::new();
     t.load_style(RULED);
@@ -131,8 +137,8 @@ fn unsupported(rows: &[Scored]) -> String {
     lines.collect()
 }
 
-/// Summarises in four lines how many cells are within their tolerance and how many directions
-/// agree.
+/// Summarises scored rows in four lines: how many cells are within their tolerance, in all and in
+/// two selections, and how many directions agree.
 pub fn summary(rows: &[Scored]) -> String {
     let mut out = String::new();
     let all = count(rows, |_| true);

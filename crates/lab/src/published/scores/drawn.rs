@@ -69,12 +69,14 @@ impl Drawn<'_> {
         };
         for (i, row) in out.iter_mut().enumerate() {
             let of: Vec<&Scored> = draws.iter().map(|d| &d[i]).collect();
+            // `row` is that of the last draw, and `of` are the same row of the others.
             merge(row, &of);
         }
         out
     }
 
-    /// Counts the wanted cells that are within their tolerance, over draws.
+    /// Counts the cells that are within their tolerance in each draw, among those for which
+    /// `wanted` is true. Returns the median, least and largest number over the draws.
     pub fn within(&self, wanted: impl Fn(&Scored) -> bool) -> Spread {
         let each = self.draws.iter().map(|m| count(&m.scored(), &wanted));
         let each: Vec<_> = each.collect();
@@ -88,7 +90,8 @@ impl Drawn<'_> {
         }
     }
 
-    /// Counts the wanted directions that the draws agree with.
+    /// Counts the published directions that the draws agree with, among the rows for which `wanted`
+    /// is true.
     pub fn directions(&self, wanted: impl Fn(&Scored) -> bool) -> Directions {
         let mut rows = self.scored();
         rows.retain(wanted);
@@ -102,7 +105,7 @@ impl Drawn<'_> {
     }
 
     /// Returns the notes that must stand beside a score: too few draws, or draws of an earlier
-    /// engine.
+    /// engine; empty if there is nothing to note.
     pub fn notes(&self) -> Vec<String> {
         let mut out = Vec::new();
         match self.seeds() {
@@ -117,7 +120,10 @@ impl Drawn<'_> {
     }
 }
 
-/// Merges the row of one draw with those of the `others`.
+/// Merges the scored row of one draw with the same row of the `others`: the figure becomes the
+/// median if more than half of the draws have one, and the row is within its tolerance if it is so
+/// in more than half. Its direction agrees if it does in all draws, and is disputed if it does in
+/// some.
 fn merge(row: &mut Scored, others: &[&Scored]) {
     let all = others.len() + 1;
     let mut values: Vec<f64> = others.iter().filter_map(|s| s.measured).collect();

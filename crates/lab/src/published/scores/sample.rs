@@ -22,7 +22,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Returns the runs that make the sample of a series.
+    /// Returns the short runs whose digests make the sample of a series: one iteration, and a cell
+    /// of each policy and filesystem.
     ///
     /// # Errors
     /// Fails if a shipped experiment can't be read.
@@ -32,7 +33,7 @@ impl Sample {
         Ok(plan)
     }
 
-    /// Computes the sample of a series from the outcomes of its runs.
+    /// Computes the sample of a series from the outcomes of its short runs: a digest for each cell.
     pub fn of(series: &Series, outcomes: &[Outcomes]) -> Self {
         let mut cells = BTreeMap::new();
         for of in outcomes {
@@ -50,7 +51,8 @@ impl Sample {
         digest(&json(&self.cells))
     }
 
-    /// Describes in which cells another engine's sample differs: how many, and the first.
+    /// Describes in which cells the sample `now` of another engine differs from this one: how many
+    /// of how many, and the first of them.
     pub fn moved(&self, now: &Self) -> String {
         let differs = |of: &&String| self.cells.get(*of) != now.cells.get(*of);
         let mut all: Vec<&String> = self.cells.keys().chain(now.cells.keys()).collect();
@@ -61,6 +63,7 @@ impl Sample {
         format!("{} of {} cells, the first {first}", moved.len(), all.len())
     }
 
+    /// Returns the sample as JSON with a line for each cell.
     pub(super) fn to_text(&self) -> String {
         let cells = self.cells.iter();
         let cells: Vec<String> = cells
@@ -84,8 +87,9 @@ fn name(experiment: &str, cell: &Cell) -> String {
     parts.join("/")
 }
 
-/// Formats the results of a run as text: outcome, simulated time, counters and figures. The log of
-/// events is left out, because its order may change while the results do not.
+/// Formats the results of a run as text, for a digest: outcome, simulated time, counters and the
+/// bits of each metric. The log of events is left out, because its order may change while the
+/// results do not.
 fn answers(of: &RunResult) -> String {
     let mut out = format!("{:?} {}\n", of.outcome, of.sim_ns);
     for (name, value) in &of.counters {
@@ -97,7 +101,7 @@ fn answers(of: &RunResult) -> String {
     out
 }
 
-/// Returns the FNV-1a hash, which is the same on every machine.
+/// Returns the FNV-1a hash of a text as 16 hexadecimal digits; it is the same on every machine.
 fn digest(text: &str) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in text.bytes() {
