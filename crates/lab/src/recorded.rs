@@ -27,7 +27,8 @@ const STAND_IN: &str = "name = \"recorded\"\niterations = 1\npolicy = \"linux-4.
     [machine]\nname = \"recorded\"\ncpus = 1\n[[machine.node]]\nzones = [{ zone = \"Normal\", size = \"512M\" }]\n\
     [machine.disk]\nkind = \"ssd\"\ncapacity = \"1G\"\n[workload]\ncommand = \"sleep 1\"\n";
 
-/// Wraps measurements as the outcomes of an experiment: `name` names the results, `what` says what
+/// Wraps measurements as the outcomes of an experiment, one cell each with the first as the
+/// baseline, so that reports can show and compare them. `name` names the results, `what` says what
 /// was measured and labels the group, and `text` stands in full in the place of an experiment's
 /// text.
 ///
@@ -40,6 +41,7 @@ pub fn outcomes(name: &str, what: &str, text: String, measured: Vec<Measured>) -
     let experiment = experiment.expect("the stand-in is an experiment");
     let several = measured.len() > 1;
     let iterations = measured.iter().map(|m| m.results.len()).max().unwrap_or(0);
+    // All that is not measured comes from the stand-in's only cell.
     let cell = |(i, m): (usize, &Measured)| Cell {
         axes: match several {
             true => vec![("policy".to_owned(), m.name.clone())],
@@ -84,11 +86,12 @@ pub fn outcomes(name: &str, what: &str, text: String, measured: Vec<Measured>) -
     }
 }
 
-/// Adds the sums of a trace to the result of a machine's snapshots. The text of a trace does not
-/// say which events were being recorded, so an event that never occurs counts as 0 only if the
-/// counters agree, and is left out otherwise.
+/// Adds the sums of a trace of events to the result of a machine's snapshots, or a note that says
+/// why they are left out. The text of a trace does not say which events were being recorded, so an
+/// event that never occurs counts as 0 only if the counters agree, and is left out otherwise.
 pub fn with_events(result: &mut RunResult, traced: &Traced) {
     let occurred = |name: &str| traced.events.contains_key(name);
+    // The sum of the counters whose names begin so; `None` if there are none.
     let counted = |prefix: &str| {
         let all = result.counters.iter();
         let values: Vec<u64> = all
@@ -97,6 +100,7 @@ pub fn with_events(result: &mut RunResult, traced: &Traced) {
             .collect();
         (!values.is_empty()).then(|| values.iter().sum::<u64>())
     };
+    // Events of the trace, each with a counter that must be 0 if it did not occur.
     let silent = [
         ("mm_vmscan_lru_isolate", "pgscan_kswapd"),
         ("mm_vmscan_lru_isolate", "pgscan_direct"),
@@ -127,8 +131,8 @@ pub fn with_events(result: &mut RunResult, traced: &Traced) {
     result.reclaim = Some(sums);
 }
 
-/// Returns what stands out in each measurement: the rows of which less is better and that are not
-/// 0, with their meanings; then the notes on the measurement.
+/// Returns a text that lists for each measurement the report rows of which less is better and that
+/// are not 0, with their meanings; then the notes on the measurement.
 pub fn explained(outcomes: &Outcomes) -> String {
     let mut out = String::new();
     for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
@@ -178,8 +182,9 @@ pub fn explained(outcomes: &Outcomes) -> String {
     out
 }
 
-/// Returns an experiment on the machine under one policy, which must have one cell: a prediction to
-/// stand beside measurements.
+/// Returns the experiment in the file `path` on a machine's file under one policy, with further
+/// settings `set` as for `--set`: a prediction by the engine to stand beside measurements. It must
+/// have one cell.
 ///
 /// # Errors
 /// Fails if the experiment is wrong, or has several cells, so that it is unclear which was

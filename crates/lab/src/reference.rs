@@ -93,7 +93,8 @@ pub fn entries() -> &'static [Parts] {
     &ALL
 }
 
-/// Builds an entry that has a text only. Its strings are leaked once: the table is static.
+/// Builds an entry that has a text only, under the heading `kind`; `also` are further names by
+/// which it is found. Its strings are leaked once: the table is static.
 fn note(kind: &'static str, name: String, also: Vec<String>, text: String) -> Parts {
     let also: Vec<&'static str> = also.into_iter().map(|a| &*a.leak()).collect();
     Parts {
@@ -110,7 +111,8 @@ fn note(kind: &'static str, name: String, also: Vec<String>, text: String) -> Pa
     }
 }
 
-/// Collects the entries: keys, sysctls, programs, parameters, columns.
+/// Collects the entries of `lowmark explain` in this module: keys of experiments, sysctls,
+/// programs, parameters, columns.
 fn all() -> Vec<Parts> {
     let schema = schema();
     let mut out = Vec::new();
@@ -172,7 +174,8 @@ fn all() -> Vec<Parts> {
     out
 }
 
-/// Returns the schema that `$ref` leads to, or the schema itself.
+/// Returns the schema that `$ref` leads to, or the schema `of` itself. `root` is the whole JSON
+/// schema.
 fn resolved<'a>(root: &'a Value, mut of: &'a Value) -> &'a Value {
     while let Some(to) = of.get("$ref").and_then(Value::as_str) {
         let Some(found) = root.pointer(to.trim_start_matches('#')) else {
@@ -183,8 +186,8 @@ fn resolved<'a>(root: &'a Value, mut of: &'a Value) -> &'a Value {
     of
 }
 
-/// Returns the schemas that a value may follow: the schema itself and, where it is a choice or a
-/// list, those in it.
+/// Returns the schemas that a value may follow: the schema `of` itself and, if it is a choice or a
+/// list, those in it. `root` is the whole JSON schema.
 fn choices<'a>(root: &'a Value, of: &'a Value) -> Vec<&'a Value> {
     let of = resolved(root, of);
     let mut out = vec![of];
@@ -198,7 +201,8 @@ fn choices<'a>(root: &'a Value, of: &'a Value) -> Vec<&'a Value> {
     out
 }
 
-/// Calls `each` with every key that a table may have, and the key's schema.
+/// Calls `each` with every key that a table may have by its schema `of`, and with the key's schema;
+/// keys that users choose are called `NAME`. `root` is the whole JSON schema.
 fn properties<'a>(root: &'a Value, of: &'a Value, each: &mut dyn FnMut(&str, &'a Value)) {
     for choice in choices(root, of) {
         let own = choice.get("properties").and_then(Value::as_object);
@@ -214,7 +218,9 @@ fn properties<'a>(root: &'a Value, of: &'a Value, each: &mut dyn FnMut(&str, &'a
 /// Most levels of keys, more than any experiment has: a schema may contain itself.
 const DEEPEST: usize = 6;
 
-/// Calls `each` with the path and the text of every key below a table.
+/// Calls `each` with the path and the description of every key below a table with the schema `of`,
+/// down to [`DEEPEST`] levels. `path` is the table's own path, and `depth` its level; `root` is the
+/// whole JSON schema.
 fn keys(root: &Value, of: &Value, path: &str, depth: usize, each: &mut dyn FnMut(&str, String)) {
     let mut below = Vec::new();
     properties(root, of, &mut |key, of| below.push((key.to_owned(), of)));
@@ -234,7 +240,8 @@ fn keys(root: &Value, of: &Value, path: &str, depth: usize, each: &mut dyn FnMut
     }
 }
 
-/// Returns the description of a value in the schema, and what it accepts.
+/// Returns the description of a value in the JSON schema, and the words, ranges and types that it
+/// accepts. `root` is the whole schema, and `of` that of the value.
 fn description(root: &Value, of: &Value) -> String {
     let all = choices(root, of);
     let word = |v: &Value, key: &str| v.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -311,6 +318,7 @@ fn names(e: &Parts) -> impl Iterator<Item = &'static str> {
 /// Returns similar names, best first, if nothing has this name.
 pub fn find(name: &str) -> Result<Vec<Parts>, Vec<&'static str>> {
     let wanted = plain(name);
+    // Entries of this name: by their first two names only, or by any of them.
     let by = |whole: bool| -> Vec<&Parts> {
         let is = |n: &str| plain(n) == wanted && !wanted.is_empty();
         let all = entries().iter();

@@ -468,8 +468,8 @@ fn unknown(node: &Node, key: &str, text: &str, names: &[&str]) -> Diagnostic {
 }
 
 /// Checks that a machine has the NUMA node and the CPUs that a workload is bound to, the mount
-/// points and devices that it needs, and space on each disk for its files. `node` is the table
-/// `[workload]`, for the places of mistakes.
+/// points and paths that its programs need, and space on each disk for its files. `node` is the
+/// table `[workload]`, for the places of mistakes.
 ///
 /// # Errors
 /// Fails if the machine lacks one of these.

@@ -34,8 +34,9 @@ fn number(text: &str) -> Option<f64> {
     plain.or_else(|| Size::parse(text).ok().map(|s| s.0 as f64))
 }
 
-/// Returns a table's curves, one for each group. Groups whose values have no order, or whose
-/// figures do not differ, have no curve.
+/// Returns the curves of a table along the compared axis, one for each group of cells that differ
+/// in that axis only. Groups whose values have no order, or whose figures do not differ, have no
+/// curve.
 fn curves(table: &SummaryTable, compared: &str) -> Vec<Curve> {
     let mut groups: Vec<&Vec<(String, String)>> = Vec::new();
     for row in &table.rows {
@@ -48,8 +49,9 @@ fn curves(table: &SummaryTable, compared: &str) -> Vec<Curve> {
     groups.iter().filter_map(of).collect()
 }
 
-/// Builds the curve of one group; `None` if an axis value is no number, there are too few values,
-/// or all values are equal.
+/// Builds the curve of the group with these axes along the axis `compared`; `several` says if there
+/// are other groups, so that the title names this one. `None` if an axis value is no number, there
+/// are too few values, or all figures are equal.
 fn curve(
     table: &SummaryTable,
     compared: &str,
@@ -58,6 +60,7 @@ fn curve(
 ) -> Option<Curve> {
     let rows: Vec<_> = table.rows.iter().filter(|r| *r.axes == *axes).collect();
     let largest = rows.iter().map(|r| r.mean.abs()).filter(|m| m.is_finite());
+    // Figures are divided by `by` and shown in `unit`.
     let (by, unit) = readable(&table.unit, largest.fold(0.0, f64::max));
     let mut points = Vec::with_capacity(rows.len());
     for row in rows {
@@ -102,7 +105,8 @@ fn curve(
 }
 
 impl Curve {
-    /// Returns the ends of the scale: it begins at 0 unless all values are far from 0.
+    /// Returns the lower and upper end of the scale of figures: it begins at 0 unless all values
+    /// are far from 0.
     fn scale(&self) -> (f64, f64) {
         let low = self
             .points
@@ -122,16 +126,18 @@ impl Curve {
         (low, if high > low { high } else { low + 1.0 })
     }
 
-    /// Draws one line for each value, its mean and its interval on a common scale, `width` columns
-    /// wide.
+    /// Draws the curve as text: one line for each value of the axis, its mean and its confidence
+    /// interval on a common scale, at most `width` columns wide.
     fn text(&self, width: usize) -> String {
         let (low, high) = self.scale();
         let length = |s: &str| s.chars().count();
+        // Greatest length over the points; `name`, `mean` and `word` are widths of columns.
         let most = |of: &dyn Fn(&Point) -> usize| self.points.iter().map(of).max().unwrap_or(0);
         let name = most(&|p| length(&p.value.0));
         let mean = most(&|p| plain_number(p.mean).len());
         let word = most(&|p| p.word.len());
         let across = width.saturating_sub(name + mean + word + 6).clamp(12, 60);
+        // The column of a figure on the scale, from 0.
         let at = |x: f64| ((x - low) / (high - low) * (across - 1) as f64).round() as usize;
         let mut out = format!("{}\n", self.title);
         for p in &self.points {
@@ -160,7 +166,8 @@ impl Curve {
         out
     }
 
-    /// Draws a line chart: the axis's values to the right, the figure upwards, intervals as bars.
+    /// Draws the curve as an SVG line chart: the axis's values to the right, the figure upwards,
+    /// intervals as bars.
     fn svg(&self) -> String {
         const BOX: (f64, f64) = (640.0, 220.0);
         const LEFT: f64 = 64.0;
@@ -234,6 +241,7 @@ impl Curve {
 }
 
 impl Point {
+    /// Describes the point in words: the axis's value, the figure, the claim.
     fn described(&self) -> String {
         format!(
             "{}: {} ({})",
@@ -244,7 +252,8 @@ impl Point {
     }
 }
 
-/// Returns the curves of these tables as text; empty if there are none.
+/// Returns the curves of these tables along the axis `compared` as text for a terminal; empty if
+/// there are none.
 pub fn text<'a>(
     tables: impl IntoIterator<Item = &'a SummaryTable>,
     compared: &str,

@@ -19,7 +19,9 @@ struct Finding {
     good: Option<bool>,
 }
 
-/// Returns the headline of the page as HTML.
+/// Returns the headline of the page as HTML: the policies' ranking if there are many, else a
+/// sentence for each policy and a list of findings. The first table of the report is the question
+/// that is answered.
 pub(super) fn section(report: &HtmlReport, labels: &Labels) -> String {
     let Some(question) = report.summary.first() else {
         return "<p class=\"answer\">Nothing was measured that could be compared.</p>".into();
@@ -58,6 +60,7 @@ pub(super) fn section(report: &HtmlReport, labels: &Labels) -> String {
     out
 }
 
+/// Returns the CSS class of a change: good, bad, or `None` for no claim.
 fn class(good: Option<bool>) -> &'static str {
     match good {
         Some(true) => "good",
@@ -69,7 +72,8 @@ fn class(good: Option<bool>) -> &'static str {
 /// Most combinations that are named in a sentence; if there are more, they are counted.
 const NAMED_PLACES: usize = 6;
 
-/// Returns one sentence for each policy over all combinations.
+/// Returns one sentence for each policy that is compared: on which combinations of axes it is
+/// better, worse, or neither, than its baseline.
 fn overall(table: &SummaryTable, labels: &Labels) -> Vec<String> {
     let mut policies: Vec<(&str, &str)> = Vec::new();
     for row in table
@@ -91,6 +95,7 @@ fn overall(table: &SummaryTable, labels: &Labels) -> Vec<String> {
     policies
         .iter()
         .map(|(policy, base)| {
+            // The label of each combination, and true if the policy is better there.
             let verdicts: Vec<(&str, Option<bool>)> = table
                 .rows
                 .iter()
@@ -134,7 +139,7 @@ fn overall(table: &SummaryTable, labels: &Labels) -> Vec<String> {
         .collect()
 }
 
-/// Returns the adjectives for a good and a bad change.
+/// Returns the words for a good and for a bad change of the table's figure.
 fn words(table: &SummaryTable) -> (&'static str, &'static str) {
     if is_time(table) {
         ("faster", "slower")
@@ -147,7 +152,8 @@ fn is_time(table: &SummaryTable) -> bool {
     table.better == Better::Lower && matches!(&table.unit[..], "s" | "ms" | "µs" | "us" | "ns")
 }
 
-/// Returns a finding for each policy on each combination of axes, baselines excepted.
+/// Returns a finding for each policy on each combination of axes, baselines excepted, by the figure
+/// of `table`; the report's further tables are added as asides.
 fn findings(report: &HtmlReport, table: &SummaryTable, labels: &Labels) -> Vec<Finding> {
     let mut out = Vec::new();
     for (axes, label) in &labels.groups {
@@ -171,7 +177,9 @@ fn findings(report: &HtmlReport, table: &SummaryTable, labels: &Labels) -> Vec<F
     out
 }
 
-/// Describes the difference between a policy and the baseline, and its evidence.
+/// Describes in words the difference between a policy (`row`) and its baseline (`base`), with the
+/// evidence: values, change, interval, p-value, sample sizes. The combination of axes is left for
+/// the caller to name.
 fn compare(table: &SummaryTable, base: &SummaryRow, row: &SummaryRow) -> Finding {
     let c = row.comparison.as_ref().expect("the caller looked");
     let (new, old) = (row.center(table.center), base.center(table.center));
@@ -265,7 +273,8 @@ fn compare(table: &SummaryTable, base: &SummaryRow, row: &SummaryRow) -> Finding
     }
 }
 
-/// Describes a row that nothing is compared with.
+/// Describes in words the value of a row that nothing is compared with, or the reason why it has
+/// none.
 fn alone(table: &SummaryTable, row: &SummaryRow) -> Finding {
     if let Some(why) = &row.missing {
         return Finding {
@@ -298,7 +307,9 @@ fn alone(table: &SummaryTable, row: &SummaryRow) -> Finding {
     }
 }
 
-/// Describes the change of another metric in half a line; true with it if the change is good.
+/// Describes in half a line the change of another metric for the cell of `row`: the text, and true
+/// if the change is good, false if bad, `None` without a claim. `None` in all if the table has no
+/// row for the cell.
 fn aside(table: &SummaryTable, row: &SummaryRow) -> Option<(String, Option<bool>)> {
     let d = summary::decimals(table);
     let kind = match table.center {

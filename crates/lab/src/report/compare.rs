@@ -64,8 +64,8 @@ pub struct Comparison {
 }
 
 impl ComparedCell {
-    /// Returns the reason why no iteration completed: `: POLICY ended with 3 out of memory`; empty
-    /// if none ran.
+    /// Returns the reason why no iteration of the cell completed, to be added to a sentence, such
+    /// as `: POLICY ended with 3 out of memory`; empty if none ran.
     fn endings(&self) -> String {
         let all: Vec<String> = self
             .other_endings
@@ -80,7 +80,7 @@ impl ComparedCell {
 }
 
 impl Comparison {
-    /// Compares the cells of a run.
+    /// Compares the cells of an experiment that was run with their baselines, by elapsed time.
     pub fn new(outcomes: &Outcomes) -> Self {
         let cells = outcomes.experiment.cells.iter().zip(&outcomes.results);
         let elapsed = SummaryTable::elapsed(outcomes);
@@ -114,7 +114,8 @@ impl Comparison {
         }
     }
 
-    /// Returns a sentence for each cell except baselines: which is faster, by how much, how sure.
+    /// Returns a sentence for each cell except baselines: whether it is faster or slower than its
+    /// baseline, by how much, how sure.
     pub fn answers(&self) -> Vec<String> {
         let base = |group: &str| self.rows.iter().find(|r| r.baseline && r.group == group);
         self.rows
@@ -128,6 +129,7 @@ impl Comparison {
                     let why = of.map_or(String::new(), ComparedCell::endings);
                     return format!("{}: {} can't be compared{why}", r.group, r.policy);
                 };
+                // The baseline's mean in seconds.
                 let be = b.elapsed.as_ref().map_or(f64::NAN, |s| s.mean);
                 let numbers = format!(
                     "{} against {}, {}, n={}+{}",
@@ -184,6 +186,7 @@ impl Comparison {
             Col::Figure("nr_vmscan_write"),
             Col::Words("other endings"),
         ]);
+        // True if all rows have the same text in a column, which is then left empty.
         let same = |f: &dyn Fn(&ComparedCell) -> String| {
             self.rows.iter().all(|r| f(r) == f(&self.rows[0]))
         };
@@ -284,7 +287,8 @@ impl Comparison {
 }
 
 /// Returns the indexes of the iterations in each of two groups of elapsed times; `None` if they do
-/// not fall into two groups.
+/// not fall into two groups. `samples` are the elapsed times of the completed iterations in
+/// `results`, in order.
 fn groups(results: &[Option<RunResult>], samples: &[f64]) -> Option<[Vec<usize>; 2]> {
     let completed = |(_, r): &(usize, &Option<RunResult>)| {
         let ended = r.as_ref().map(|r| &r.outcome);
@@ -303,8 +307,9 @@ fn groups(results: &[Option<RunResult>], samples: &[f64]) -> Option<[Vec<usize>;
     stats::two_groups(samples).map(|both| both.map(number))
 }
 
-/// Returns a table with a row for each cell that reports the metric `of`, with the number of
-/// iterations that report it; empty if no cell does.
+/// Returns a text table with a row for each cell that reports the metric `of`: medians over the
+/// iterations, and the number of iterations that report it; empty if no cell does. `table`
+/// describes the columns.
 fn medians(outcomes: &Outcomes, table: &Medians, screen: Screen) -> String {
     let Medians { title, of, columns } = *table;
     let heads = [Col::Words(""), Col::Words(outcomes.experiment.compared())].into_iter();
@@ -336,8 +341,9 @@ fn medians(outcomes: &Outcomes, table: &Medians, screen: Screen) -> String {
     format!("\n{title}: medians\n{}\n", grid.text())
 }
 
-/// Formats a change in per cent and its interval: `~` where nothing can be claimed, and an empty
-/// text where the change is not finite.
+/// Formats a change and its confidence interval, in this order, in per cent; `change` and
+/// `interval` are shares. The change is `~` if it is not `claimed`, and empty if it is not finite;
+/// the interval is shown for a claimed change only.
 fn changed(change: f64, interval: Option<(f64, f64)>, claimed: bool) -> [String; 2] {
     let percent = |x: f64| format!("{:+.1}", x * 100.0);
     let change = match (claimed, change.is_finite()) {
@@ -369,7 +375,7 @@ fn group_shown(group: String, several: bool) -> String {
     if several { group } else { String::new() }
 }
 
-/// Formats seconds with a unit in which they can be read.
+/// Formats seconds in a unit in which they can be read.
 fn time(seconds: f64) -> String {
     if seconds == 0.0 || seconds.abs() >= 1.0 || !seconds.is_finite() {
         return format!("{seconds:.1} s");
@@ -378,8 +384,8 @@ fn time(seconds: f64) -> String {
     format!("{:.1} {unit}", seconds / by)
 }
 
-/// Returns a sentence that compares cell `i` with the baseline by one figure; `None` without a
-/// comparison.
+/// Returns a sentence that compares cell `i` with its baseline (cell `base`) by the table's figure;
+/// `None` if the cell has no comparison.
 fn sentence(table: &SummaryTable, base: usize, i: usize) -> Option<String> {
     let claim = table.rows[i].comparison?;
     let word = match (table.is_good(claim.verdict), claim.verdict) {
@@ -391,6 +397,7 @@ fn sentence(table: &SummaryTable, base: usize, i: usize) -> Option<String> {
         (None, Verdict::Unclear | Verdict::TooFew) => "not to be claimed",
     };
     let means = [base, i].map(|cell| table.rows[cell].mean);
+    // Means are divided by `by` and shown in `unit`.
     let (by, unit) = readable(&table.unit, means[0].abs().max(means[1].abs()));
     let [old, new] = means.map(|m| plain_number(m / by));
     let p = stats::p_said(claim.p?);
@@ -415,13 +422,13 @@ fn sentence(table: &SummaryTable, base: usize, i: usize) -> Option<String> {
     ))
 }
 
-/// Formats a number with four significant digits; 0 is `0`.
+/// Formats a number for readers: 0 as `0`, others as [`short`] does.
 pub(crate) fn plain_number(x: f64) -> String {
     if x == 0.0 { "0".into() } else { short(x) }
 }
 
-/// Returns the figures that answer the experiment's question: a sentence for each policy and place,
-/// and a table of means; empty for an experiment that names none.
+/// Returns, as text, the figures that the experiment's key `compare` names: a sentence for each
+/// policy and place, and a table of means; empty if it names none.
 pub fn figures_text(outcomes: &Outcomes, screen: Screen) -> String {
     if outcomes.experiment.figures.is_empty() {
         return String::new();
@@ -456,6 +463,7 @@ pub fn figures_text(outcomes: &Outcomes, screen: Screen) -> String {
             .map(|r| r.mean.abs())
             .filter(|m| m.is_finite());
         let (by, unit) = readable(&t.unit, largest.fold(0.0, f64::max));
+        // Shown in the figure's first row, and empty in the others.
         let mut name = titled(&t.metric, unit);
         for (r, cell) in t.rows.iter().zip(cells) {
             let c = r.comparison;
@@ -493,7 +501,8 @@ pub fn figures_text(outcomes: &Outcomes, screen: Screen) -> String {
     out
 }
 
-/// Returns the programs' own summaries of a run, for the first iteration of each cell that has any.
+/// Returns the summaries that the workload's own programs print, a line each, for the first
+/// iteration of each cell that has any.
 pub fn program_text(outcomes: &Outcomes) -> String {
     let mut out = String::new();
     for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
@@ -509,7 +518,8 @@ pub fn program_text(outcomes: &Outcomes) -> String {
     out
 }
 
-/// Formats a number with four significant digits, and all digits before the point.
+/// Formats a number with three digits after the point, one fewer from 10, 100 and 1000 on: four
+/// digits in all for most numbers.
 pub(crate) fn short(x: f64) -> String {
     let digits = match x.abs() {
         v if v >= 1000.0 => 0,
@@ -520,8 +530,8 @@ pub(crate) fn short(x: f64) -> String {
     format!("{x:.digits$}")
 }
 
-/// Returns a table of hit ratios and latencies of the page cache, for workloads that report them:
-/// medians over the iterations; empty for others.
+/// Returns a text table of hit ratios and latencies of the page cache, for workloads that report
+/// them: medians over the iterations; empty for others.
 pub fn cache_text(outcomes: &Outcomes, screen: Screen) -> String {
     const MIB: f64 = (1 << 20) as f64;
     const TABLE: Medians = Medians {
@@ -566,8 +576,8 @@ pub(super) fn out_of_memory(outcomes: &Outcomes) -> impl Iterator<Item = (String
     })
 }
 
-/// Describes the runs that ended out of memory: how many of each cell, after how long, and the
-/// report of the first of them; empty if there are none.
+/// Describes, as text, the runs that ended out of memory: how many of each cell, after how long,
+/// and the kernel's report of the first of all; empty if there are none.
 pub fn oom_text(outcomes: &Outcomes) -> String {
     let mut out = String::new();
     for (sentence, rest) in out_of_memory(outcomes) {

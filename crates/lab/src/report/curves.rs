@@ -51,7 +51,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Formats a value for the table, with its bound beside it; `None` if there is no such value.
+    /// Formats the value at the `i`-th size for the table, with its greatest error beside it if it
+    /// is an estimate; `None` if there is no such value.
     fn cell(&self, i: usize, decimals: usize) -> Option<String> {
         let value = self.values.get(i)?;
         Some(match self.bounds.get(i) {
@@ -70,13 +71,15 @@ struct Payload<'a> {
     panels: &'a [Panel],
 }
 
-/// Returns the complete page. The same [`Page`] gives the same bytes.
+/// Returns the complete HTML page of curves over the cache's size. The same [`Page`] gives the same
+/// bytes.
 pub fn html(page: &Page) -> String {
     let payload = Payload {
         sizes: &page.sizes,
         panels: &page.panels,
     };
     let json = serde_json::to_string(&payload).expect("plain data always serializes");
+    // True if some values are estimates with bounds.
     let estimated = page
         .panels
         .iter()
@@ -124,7 +127,7 @@ pub fn html(page: &Page) -> String {
     )
 }
 
-/// Formats a number of pages together with their size in bytes.
+/// Formats a number of pages of 4 KiB together with their size in bytes.
 fn sized(pages: u32) -> String {
     let kib = u64::from(pages) * 4;
     match kib {
@@ -133,14 +136,15 @@ fn sized(pages: u32) -> String {
     }
 }
 
-/// Says which policy has least and which has most of the first figure, at the smallest, the middle
-/// and the largest size; empty for a single policy.
+/// Returns, as HTML, which policy has least and which has most of the first figure, at the
+/// smallest, the middle and the largest size; empty for a single policy.
 fn verdict(page: &Page) -> String {
     let Some(panel) = page.panels.first().filter(|p| p.lines.len() > 1) else {
         return String::new();
     };
     let mut at = vec![0, page.sizes.len() / 2, page.sizes.len().saturating_sub(1)];
     at.dedup();
+    // The sentence for the `i`-th size.
     let told = |i: usize| {
         let mut all: Vec<(f64, &str)> = panel
             .lines
@@ -171,7 +175,7 @@ fn verdict(page: &Page) -> String {
     )
 }
 
-/// Returns the warnings as HTML.
+/// Returns the page's warnings as an HTML list; empty if there are none.
 fn notes(page: &Page) -> String {
     if page.notes.is_empty() {
         return String::new();
@@ -218,7 +222,7 @@ fn table(page: &Page, panel: &Panel) -> String {
     )
 }
 
-/// Returns the facts as an HTML list.
+/// Returns the page's facts, names and values, as an HTML list.
 fn facts(page: &Page) -> String {
     let items: String = page
         .facts

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Escapes text for an HTML element or a double- or single-quoted attribute.
+/// Escapes text so that it can stand in an HTML element or in a double- or single-quoted attribute.
 pub(crate) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -13,6 +13,7 @@ pub fn text(outcomes: &Outcomes) -> String {
         if runs.is_empty() {
             continue;
         }
+        // The median over the runs of this cell.
         let middle = |of: fn(&HostRun) -> u64| {
             let values: Vec<f64> = runs.iter().map(|r| of(r) as f64).collect();
             median(&values).unwrap_or(f64::NAN)

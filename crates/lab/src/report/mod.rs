@@ -38,8 +38,8 @@ pub use tracker::tracker_text;
 use crate::figures::values::tally;
 use sim::result::{Outcome, Series, TrackerReport};
 
-/// Joins the notes that must be read before any figure, a line each, followed by an empty line;
-/// empty if there are none.
+/// Joins the notes of an experiment that must be read before any figure, a line each, followed by
+/// an empty line; an empty text if there are none.
 pub fn said(lines: &[String]) -> String {
     let lines = lines.iter().map(|line| format!("{line}\n"));
     let text: String = lines.collect();
@@ -167,7 +167,7 @@ pub struct PageFigure {
     pub values: Vec<f64>,
 }
 
-/// Returns the complete page.
+/// Returns the complete HTML page of an experiment's report, with styles, script and data inline.
 pub fn html(report: &HtmlReport) -> String {
     let labels = Labels::of(report);
     let css = include_str!("page/page.css");
@@ -220,8 +220,8 @@ impl HtmlReport {
     }
 }
 
-/// Replaces every `{{name}}` of the template in one pass, so that a value can't be taken for a
-/// placeholder.
+/// Replaces every `{{name}}` of the HTML template by the value of that name. All are replaced in
+/// one pass, so that a value can't be taken for a placeholder.
 fn fill(template: &str, values: &[(&str, String)]) -> String {
     let mut out =
         String::with_capacity(template.len() + values.iter().map(|v| v.1.len()).sum::<usize>());
@@ -250,7 +250,8 @@ struct Labels {
 }
 
 impl Labels {
-    /// Collects the combinations of axes, and labels each with the values that differ.
+    /// Collects the combinations of axes that the report's cells and tables have, and labels each
+    /// with the values of the axes that differ between them.
     fn of(report: &HtmlReport) -> Self {
         let rows = report.summary.iter().flat_map(|t| &t.rows).map(|r| &r.axes);
         let mut combinations: Vec<&Axes> = Vec::new();
@@ -298,7 +299,7 @@ impl Labels {
         Self { varying, groups }
     }
 
-    /// Returns the label of a combination.
+    /// Returns the label of a combination of axes; `all` if the report does not have it.
     fn get(&self, axes: &Axes) -> &str {
         self.groups
             .iter()
@@ -316,7 +317,7 @@ impl Labels {
     }
 }
 
-/// Returns the line under the title.
+/// Returns the line under the page's title, as HTML: iterations, seed and version.
 fn meta(report: &HtmlReport) -> String {
     let mut runs: Vec<usize> = report.cells.iter().map(|c| c.outcomes.len()).collect();
     runs.sort_unstable();
@@ -333,7 +334,8 @@ fn meta(report: &HtmlReport) -> String {
     )
 }
 
-/// Lists the warnings of the experiment and of its cells, and every run that did not complete.
+/// Returns as an HTML list the warnings of the experiment and of its cells, and every run that did
+/// not complete; empty if there are none.
 fn notes(report: &HtmlReport, labels: &Labels) -> String {
     let mut lines: Vec<String> = report.notes.iter().map(|n| escape::html(n)).collect();
     for cell in &report.cells {
@@ -369,7 +371,8 @@ fn notes(report: &HtmlReport, labels: &Labels) -> String {
     format!("<aside class=\"notes\" aria-label=\"Notes\"><ul>{items}</ul></aside>")
 }
 
-/// Describes the ending of a run that did not complete; `None` for one that did.
+/// Describes how a run ended that did not complete, to follow "1 of 3 iterations"; `None` for one
+/// that did.
 fn ending(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Completed => None,
@@ -383,7 +386,7 @@ fn ending(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// Returns the facts and the experiment's text as HTML.
+/// Returns as HTML the facts of the run (version, seed, …) and the text of the experiment file.
 fn how_it_was_run(report: &HtmlReport) -> String {
     let fixed = [
         ("version".into(), report.version.clone()),

@@ -38,7 +38,8 @@ pub(crate) fn grouped(x: f64, decimals: usize) -> String {
     out
 }
 
-/// Returns the number of digits after the point that suits a column of such values.
+/// Returns the number of digits after the point that suits a column of such values: none if all are
+/// whole, fewer for larger values.
 pub(super) fn decimals(values: impl Iterator<Item = f64> + Clone) -> usize {
     let finite = values.filter(|v| v.is_finite());
     if finite.clone().all(|v| v.fract() == 0.0) {
@@ -52,7 +53,8 @@ pub(super) fn decimals(values: impl Iterator<Item = f64> + Clone) -> usize {
     }
 }
 
-/// Formats a relative change as a signed percentage.
+/// Formats a relative change (a share) as a percentage with its sign, `+1.5 %`; `–` if it is not
+/// finite.
 pub(super) fn percent(change: f64) -> String {
     if !change.is_finite() {
         return "–".into();
@@ -67,7 +69,8 @@ pub(super) fn percent(change: f64) -> String {
     }
 }
 
-/// Formats a p-value with its relation sign.
+/// Formats a p-value for the page, with `<` in front of one that is too small to show; `–` if it
+/// is not finite.
 pub(super) fn p_value(p: f64) -> String {
     match p {
         p if !p.is_finite() => "–".into(),

@@ -12,7 +12,7 @@ use crate::model::{Cell, Figure, Outcomes};
 use crate::rows;
 use std::collections::BTreeSet;
 
-/// Returns the page as HTML.
+/// Returns the HTML page of an experiment that was run. `comparison` gives the warnings.
 pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
     let e = &outcomes.experiment;
     let groups = rows::groups(outcomes);
@@ -24,6 +24,7 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
         ("iterations of each cell".into(), e.iterations.to_string()),
         ("cells".into(), e.cells.len().to_string()),
     ];
+    // All runs that finished.
     let all = || outcomes.results.iter().flatten().flatten();
     if all().next().is_none() || all().any(|r| r.origin == sim::Origin::Engine) {
         facts.push((
@@ -86,8 +87,9 @@ const FELT: [&str; 4] = [
     "allocstall",
 ];
 
-/// Reorders the tables of an experiment that names no figures if no difference in elapsed times can
-/// be claimed: [`FELT`] figures that differ come first, then `tables`, then the other felt figures.
+/// Returns the tables in the order in which the page shows them. If the experiment names no figures
+/// and no difference in elapsed times can be claimed, [`FELT`] figures that differ are put first,
+/// then come `tables`, then the other felt figures.
 pub(super) fn leading(outcomes: &Outcomes, tables: Vec<SummaryTable>) -> Vec<SummaryTable> {
     let claims = |t: &SummaryTable| {
         let compared = t.rows.iter().filter_map(|r| r.comparison);
@@ -111,7 +113,8 @@ pub(super) fn leading(outcomes: &Outcomes, tables: Vec<SummaryTable>) -> Vec<Sum
     first.into_iter().chain(tables).chain(last).collect()
 }
 
-/// Returns the rows of the cell, taken from its group.
+/// Returns the report rows of one cell, formatted for the page with the changes against its
+/// baseline, which is the first of its group.
 fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<PageRow> {
     let (label, said) = (cell.group(), cell.said());
     let lines = groups
@@ -122,6 +125,7 @@ fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<PageRow> {
         .filter_map(|line| {
             let c = line.cells.iter().find(|c| c.policy == said)?;
             let definition = rows::definition::row(&line.name);
+            // The baseline's cell.
             let base = &line.cells[0];
             let better = match line.better {
                 Better::Lower => Some(c.mean < base.mean),
@@ -143,7 +147,8 @@ fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<PageRow> {
         .collect()
 }
 
-/// Returns the parts of the time of each class of the cell's tasks.
+/// Returns the mean times over a cell's runs, divided into parts, for each class of tasks that it
+/// has.
 fn class_times(results: &[Option<sim::RunResult>]) -> Vec<ClassTime> {
     let runs = rows::completed(results);
     sim::account::TaskClass::ALL
@@ -163,7 +168,8 @@ fn class_times(results: &[Option<sim::RunResult>]) -> Vec<ClassTime> {
         .collect()
 }
 
-/// Collects everything that the page shows of one cell.
+/// Collects everything that the page shows of one cell, from its runs; `groups` hold the report
+/// rows of all cells.
 fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]) -> PageCell {
     let finished: Vec<_> = results.iter().flatten().collect();
     let mut figures = Vec::new();
@@ -181,6 +187,7 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
     }
     let names: BTreeSet<&String> = finished.iter().flat_map(|r| r.counters.keys()).collect();
     for name in names {
+        // The kernel counts pgpgin and pgpgout in kB, all others in events or pages.
         let unit = if name.starts_with("pgpg") { "kB" } else { "" };
         figures.push(PageFigure {
             name: name.clone(),
@@ -221,7 +228,8 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
     }
 }
 
-/// Returns the slowest allocations of a cell.
+/// Returns the slowest allocations over all runs of a cell, described in words, each with its
+/// timeline.
 fn slow(results: &[Option<sim::RunResult>]) -> Vec<super::Slow> {
     let runs = (0u32..)
         .zip(results)

@@ -131,6 +131,8 @@ struct TimeData<'a> {
 struct Digits<'a>(&'a [f64], usize);
 
 impl Serialize for Digits<'_> {
+    /// Writes the values as a JSON list of numbers, rounded to the given number of significant
+    /// digits.
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         let mut seq = s.serialize_seq(Some(self.0.len()))?;
         for &x in self.0 {
@@ -146,7 +148,8 @@ impl Serialize for Digits<'_> {
     }
 }
 
-/// Returns the page's data as JSON.
+/// Returns the data that the page's script draws, as JSON: the cells, and their indices by
+/// combination of axes, the baseline first.
 pub(super) fn json(report: &HtmlReport, labels: &Labels) -> String {
     let groups = labels
         .groups
@@ -169,6 +172,7 @@ pub(super) fn json(report: &HtmlReport, labels: &Labels) -> String {
     serde_json::to_string(&payload).expect("plain data always serializes")
 }
 
+/// Converts one cell of the page to the form that the script reads.
 fn cell(cell: &PageCell) -> CellData<'_> {
     CellData {
         policy: &cell.policy,
@@ -192,6 +196,7 @@ fn cell(cell: &PageCell) -> CellData<'_> {
     }
 }
 
+/// Converts a crowd of waiting tasks to the form that the script reads; times are nanoseconds.
 fn crowd(of: &super::CrowdOf) -> CrowdData<'_> {
     let c = &of.crowd;
     let member = |m: &'_ sim::waiting::Member| -> (String, String, u64, u32) {
@@ -209,6 +214,7 @@ fn crowd(of: &super::CrowdOf) -> CrowdData<'_> {
     }
 }
 
+/// Converts the waits of tasks to the form that the script reads.
 fn waits(w: &super::Waits) -> WaitsData<'_> {
     let kinds = w.kinds.iter();
     WaitsData {
@@ -219,7 +225,8 @@ fn waits(w: &super::Waits) -> WaitsData<'_> {
     }
 }
 
-/// Reduces a column that never changes to a single number.
+/// Converts a column of the time series to the form that the script reads: one that never changes,
+/// such as a watermark, becomes a single number.
 fn column(c: &Column) -> ColumnData<'_> {
     let v = match c.values.first() {
         Some(&first) if first.is_finite() && c.values.iter().all(|&v| v == first) => {
@@ -235,6 +242,8 @@ fn column(c: &Column) -> ColumnData<'_> {
     }
 }
 
+/// Converts the allocation latency of one path to the form that the script reads; times are
+/// nanoseconds.
 fn latency(l: &Latency) -> LatencyData<'_> {
     LatencyData {
         path: &l.path,
@@ -248,6 +257,8 @@ fn latency(l: &Latency) -> LatencyData<'_> {
     }
 }
 
+/// Converts a report row to the form that the script reads. The formula goes with the `baseline`
+/// cell only, so that each group has it once.
 fn row(r: &PageRow, baseline: bool) -> RowData<'_> {
     RowData {
         block: &r.block,
@@ -262,6 +273,7 @@ fn row(r: &PageRow, baseline: bool) -> RowData<'_> {
     }
 }
 
+/// Converts the times of a class of tasks, in seconds, to the form that the script reads.
 fn time(t: &ClassTime) -> TimeData<'_> {
     TimeData {
         class: &t.class,
@@ -274,6 +286,8 @@ fn time(t: &ClassTime) -> TimeData<'_> {
     }
 }
 
+/// Converts a counter or metric to the form that the script reads: least, middle and greatest value
+/// over the iterations; `None` if it has no finite value.
 fn figure(f: &PageFigure) -> FigureData<'_> {
     let range = number::range(&f.values);
     FigureData {

@@ -15,8 +15,8 @@ pub(super) fn is_wanted(table: &SummaryTable, labels: &Labels) -> bool {
     labels.groups.iter().any(many)
 }
 
-/// Returns the rows of a place, the best first; where neither direction is better, the largest
-/// first. Rows without a figure come last.
+/// Returns the rows of the combination `axes`, the best first; if neither direction is better, the
+/// largest first. Rows without a figure come last.
 fn ranked_rows<'a>(table: &'a SummaryTable, axes: &Axes) -> Vec<&'a SummaryRow> {
     let mut rows: Vec<_> = table.rows.iter().filter(|r| r.axes == *axes).collect();
     let lower = table.better == super::Better::Lower;
@@ -33,9 +33,12 @@ fn ranked_rows<'a>(table: &'a SummaryTable, axes: &Axes) -> Vec<&'a SummaryRow> 
     rows
 }
 
-/// Counts in a sentence how many policies are better, worse and neither than the baseline.
+/// Returns a sentence that names the best policy of `rows` (best first) and counts the policies
+/// that are better, worse and neither than the baseline. `place` names the combination of axes, if
+/// there are several.
 fn sentence(table: &SummaryTable, rows: &[&SummaryRow], place: Option<&str>) -> String {
     let base = rows.iter().find(|r| r.baseline);
+    // The policies with this verdict; those without any value count as worse.
     let count = |wanted: Option<bool>| {
         let others = rows.iter().filter_map(|r| r.comparison);
         let claimed = others.filter(|c| table.is_good(c.verdict) == wanted);
@@ -75,7 +78,8 @@ fn sentence(table: &SummaryTable, rows: &[&SummaryRow], place: Option<&str>) -> 
     out
 }
 
-/// Returns the ranking of every place as HTML: a sentence, and a row with a bar for each policy.
+/// Returns the ranking of the policies for every combination of axes as HTML: a sentence, and a row
+/// with a bar for each policy.
 pub(super) fn section(table: &SummaryTable, labels: &Labels) -> String {
     let mut out = String::new();
     for (axes, label) in &labels.groups {
@@ -107,7 +111,7 @@ pub(super) fn section(table: &SummaryTable, labels: &Labels) -> String {
     out
 }
 
-/// Returns a policy's row with its bar; `most` is the value of a full bar.
+/// Returns a policy's row of the ranking with its bar as HTML; `most` is the value of a full bar.
 fn line(table: &SummaryTable, row: &SummaryRow, most: f64) -> String {
     let center = row.center(table.center);
     let good = row.comparison.and_then(|c| table.is_good(c.verdict));

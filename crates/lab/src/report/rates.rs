@@ -6,8 +6,8 @@ use crate::figures::values::completed;
 use crate::model::Outcomes;
 use sim::RunResult;
 
-/// Returns the calls a second of a run, from the first to the last call, and MB/s; `of` is `read`
-/// or `write`.
+/// Returns the calls a second and the MB/s of a run, in this order, from its first to its last
+/// call; `of` is `read` or `write`. `None` if the run does not count such calls or had none.
 fn rates(r: &RunResult, of: &str) -> Option<[f64; 2]> {
     let figure = |name: &str| r.metrics.get(name).map(|m| m.value);
     let calls = figure(&format!("{of}s"))?;
@@ -19,8 +19,8 @@ fn rates(r: &RunResult, of: &str) -> Option<[f64; 2]> {
     (calls > 0.0 && bytes > 0.0).then(|| [calls * rate * 1e6 / bytes, rate])
 }
 
-/// Returns a table with a row for each cell, medians over the iterations; empty where no run counts
-/// its calls.
+/// Returns a text table of calls and megabytes a second with a row for each cell, medians over the
+/// iterations; empty if no run counts its calls.
 pub fn text(outcomes: &Outcomes, screen: Screen) -> String {
     let experiment = &outcomes.experiment;
     let cells = &experiment.cells;
@@ -43,6 +43,7 @@ pub fn text(outcomes: &Outcomes, screen: Screen) -> String {
         if n == 0 {
             continue;
         }
+        // The median for reads (0) or writes (1), of calls a second (0) or MB/s (1).
         let median = |kind: usize, i: usize| {
             let values: Vec<f64> = both[kind].iter().map(|r| r[i]).collect();
             let digits = if i == 0 { 0 } else { 1 };

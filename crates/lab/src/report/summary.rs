@@ -13,6 +13,7 @@ impl SummaryTable {
     pub fn readable(mut self) -> Self {
         let largest = self.rows.iter().map(|r| r.mean.abs());
         let largest = largest.filter(|m| m.is_finite()).fold(0.0, f64::max);
+        // Values are divided by `by` and shown in `unit`.
         let (by, unit) = readable(&self.unit, largest);
         if by != 1.0 {
             let unit = unit.to_owned();
@@ -28,7 +29,8 @@ impl SummaryTable {
     }
 }
 
-/// Returns the number of digits after the point that suits the metric.
+/// Returns the number of digits after the point that suits the values of the table; at least one
+/// for means that are not whole.
 pub(super) fn decimals(table: &SummaryTable) -> usize {
     let samples = table.rows.iter().flat_map(|r| r.samples.iter().copied());
     match table.center {
@@ -44,7 +46,7 @@ pub(super) fn level(table: &SummaryTable) -> String {
     format!("{} %", number::significant(table.confidence * 100.0, 4))
 }
 
-/// Returns all comparison tables as HTML.
+/// Returns all comparison tables of a report as HTML.
 pub(super) fn section(report: &HtmlReport, labels: &Labels) -> String {
     if report.summary.is_empty() {
         return "<p class=\"missing\">Nothing was compared.</p>".into();
@@ -56,9 +58,11 @@ pub(super) fn section(report: &HtmlReport, labels: &Labels) -> String {
         .collect()
 }
 
-/// Returns one comparison table as HTML.
+/// Returns one comparison table as HTML: a row for each policy on each combination of axes.
+/// `compared` is the heading of the policies' column.
 fn table(table: &SummaryTable, compared: &str, labels: &Labels) -> String {
     let decimals = decimals(table);
+    // True if some change has an interval, which then gets a column.
     let intervals = table
         .rows
         .iter()
@@ -144,7 +148,8 @@ fn table(table: &SummaryTable, compared: &str, labels: &Labels) -> String {
     out + &super::along::svg(table, compared)
 }
 
-/// Appends the cells of one row; `intervals` adds a column for intervals of changes.
+/// Appends to `out` the HTML cells of one row: its values, the change and the p-value, with
+/// `decimals` digits after the point. `intervals` adds a column for intervals of changes.
 fn cells(
     out: &mut String,
     table: &SummaryTable,
@@ -196,7 +201,8 @@ fn cells(
         .map_or("–".into(), |p| escape::html(&number::p_value(p))));
 }
 
-/// Formats the change in the way mm developers are used to: a sign, a percentage, `~` for no claim.
+/// Formats a change as HTML in the way mm developers are used to: ▲ or ▼ for a claimed change,
+/// `~` for no claim, and a percentage.
 pub(super) fn verdict(table: &SummaryTable, c: &Claim) -> String {
     let (class, sign, word) = match table.is_good(c.verdict) {
         Some(true) => (
@@ -227,8 +233,9 @@ pub(super) fn verdict(table: &SummaryTable, c: &Claim) -> String {
     out
 }
 
-/// Draws every iteration as a dot, the interval as a bar, the center as a line; `ends` label the
-/// ends of the scale.
+/// Draws the row as SVG: every iteration as a dot, the interval as a bar, the center as a line.
+/// `range` is the least and greatest value of the scale (`None`: nothing is drawn), and `ends` are
+/// labels for its two ends.
 fn strip(
     row: &SummaryRow,
     center: Center,
@@ -241,6 +248,7 @@ fn strip(
     let Some((low, high)) = range else {
         return String::new();
     };
+    // The horizontal position of a value.
     let x = |v: f64| {
         let share = if high > low {
             (v - low) / (high - low)

@@ -34,6 +34,7 @@ pub enum Tone {
 }
 
 impl From<Option<bool>> for Tone {
+    /// Returns the tone of a change: `None` is neither good nor bad.
     fn from(good: Option<bool>) -> Self {
         match good {
             Some(true) => Self::Good,
@@ -81,13 +82,15 @@ impl Screen {
         out
     }
 
-    /// Sets the table's width to that of the screen.
+    /// Sets the table's width to that of the screen, and keeps words whole if there is room;
+    /// without a width the table stays as it is.
     pub fn fitted(self, mut table: Table) -> Table {
         let Some(width) = self.width else {
             return table;
         };
         table.set_content_arrangement(ContentArrangement::Dynamic);
         table.set_width(width);
+        // The length of the longest word of each column, at most `LONGEST`.
         let mut least: Vec<usize> = Vec::new();
         for row in table.header().into_iter().chain(table.row_iter()) {
             for (at, cell) in row.cell_iter().enumerate() {
@@ -112,14 +115,15 @@ impl Screen {
         table
     }
 
-    /// Wraps lines that are too long between words; further lines are indented by four more than
-    /// the first.
+    /// Wraps those lines of a text between words that are longer than the screen is wide; further
+    /// lines are indented by four more than the first.
     pub fn broken(self, text: &str) -> String {
         let Some(width) = self.width.map(usize::from) else {
             return text.to_owned();
         };
         let mut out = String::new();
         for line in text.lines() {
+            // The line's own indent, in bytes.
             let own = line.len() - line.trim_start().len();
             if line.chars().count() <= width {
                 out.push_str(line);
@@ -139,7 +143,7 @@ impl Screen {
         out
     }
 
-    /// Starts a table with these columns.
+    /// Starts a table for this screen with these columns; rows are added to it.
     pub fn grid(self, columns: &[Col<'_>]) -> Grid {
         let heads = columns.iter().map(|c| match c {
             Col::Words(head) => ((*head).to_owned(), false),
@@ -169,16 +173,19 @@ impl Grid {
         self.rows.is_empty()
     }
 
-    /// Returns the columns that are not empty; columns of figures count as empty if all are `0`.
+    /// Returns the indices of the columns that are not empty; columns of figures count as empty if
+    /// all are `0`.
     fn filled(&self) -> Vec<usize> {
         let says = |i: usize| {
             let mut cells = self.rows.iter().filter_map(|r| r.get(i));
+            // `heads[i].1`: true for a column of figures.
             cells.any(|(text, _)| !(text.is_empty() || self.heads[i].1 && text == "0"))
         };
         (0..self.heads.len()).filter(|&i| says(i)).collect()
     }
 
-    /// Returns the width of the longest word of a column, at most [`LONGEST`].
+    /// Returns the length in characters of the longest word of a column, its head included; at most
+    /// [`LONGEST`].
     fn longest_word(&self, i: usize) -> usize {
         let own = self.rows.iter().filter_map(|r| r.get(i));
         let texts = own.map(|(text, _)| &text[..]).chain([&self.heads[i].0[..]]);
@@ -187,10 +194,11 @@ impl Grid {
         longest.unwrap_or(0).min(LONGEST)
     }
 
-    /// Returns the width that a column takes: figures in full, words at least [`WORDS`] if they are
-    /// that long.
+    /// Returns the width in characters that a column takes with its gap: figures in full, words
+    /// wrapped, but at least [`WORDS`] wide if they are that long.
     fn takes(&self, i: usize) -> usize {
         let length = |text: &str| text.chars().count();
+        // The column's texts; `heads[i]` is (its heading, true for figures).
         let own = self.rows.iter().filter_map(|r| r.get(i));
         let longest = own.map(|(text, _)| length(text)).max().unwrap_or(0);
         let whole = longest.max(length(&self.heads[i].0));
@@ -201,8 +209,9 @@ impl Grid {
         }
     }
 
-    /// Splits the columns into tables that fit the screen: where all do not fit, several tables
-    /// follow each other, each with the columns of words.
+    /// Splits the columns into tables that fit the width of the screen; returns the indices of each
+    /// table's columns. If all do not fit beside each other, several tables follow each other, each
+    /// with all columns of words and some of the figures.
     fn parts(&self) -> Vec<Vec<usize>> {
         let filled = self.filled();
         let Some(width) = self.screen.width else {
@@ -237,8 +246,8 @@ impl Grid {
         tables.join("\n")
     }
 
-    /// Returns the table with as many columns of figures as stand side by side, and the heads of
-    /// those that do not.
+    /// Returns, as text, the table with as many columns of figures as stand side by side, and the
+    /// headings of those that do not fit.
     pub fn first(self) -> (String, Vec<String>) {
         let parts = self.parts();
         let shown = self.part(&parts[0]);
@@ -247,7 +256,7 @@ impl Grid {
         (shown, left.collect())
     }
 
-    /// Lays out these columns as one table.
+    /// Lays out the columns with these indices as one table, as text.
     fn part(&self, columns: &[usize]) -> String {
         let mut table = Table::new();
         table.load_style(RULED);
@@ -312,7 +321,8 @@ pub fn spaced(unit: &str) -> String {
     }
 }
 
-/// Returns a figure's name with the unit of its column, which may differ from the unit in its name.
+/// Returns a figure's name with the unit of its column in brackets, `name [ms]`, which may differ
+/// from the unit in its name.
 pub fn titled(name: &str, unit: &str) -> String {
     match unit {
         "" => name.to_owned(),
@@ -320,9 +330,9 @@ pub fn titled(name: &str, unit: &str) -> String {
     }
 }
 
-/// Returns a unit in which a figure of this size can be read, and the number to divide the figure
-/// by: times in the largest unit that leaves a whole part, bytes in KiB, MiB or GiB. Other units
-/// are kept.
+/// Returns (the number to divide a figure by, the unit in which it can then be read), for figures
+/// in `unit` of which the largest is `largest`: times in the largest unit that leaves a whole part,
+/// bytes in KiB, MiB or GiB. Other units are kept, with 1.
 pub fn readable(unit: &str, largest: f64) -> (f64, &str) {
     let times = [("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)];
     let of_time = |unit: &str| times.iter().find(|t| t.0 == unit).map(|t| t.1);

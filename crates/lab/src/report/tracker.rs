@@ -6,8 +6,8 @@ use crate::figures::values::{completed, counter};
 use crate::model::Outcomes;
 use std::fmt::Write as _;
 
-/// Returns the page tracker's tables: activations of each group, then the paths; empty if the
-/// tracker was off.
+/// Returns the page tracker's tables as text: activations of pages in each cell, then the counts by
+/// code path; empty if the tracker was off.
 pub fn tracker_text(outcomes: &Outcomes, screen: Screen) -> String {
     let mut out = String::new();
     let compared = outcomes.experiment.compared();
