@@ -43,8 +43,9 @@ const REASON: usize = 14;
 /// Notes that are printed; further ones are counted.
 const NOTES: usize = 2;
 
-/// Returns the first screen: statements about the experiment, verdicts, a curve where values of an
-/// axis are compared, one table, notes.
+/// Returns the first screen of a run: statements about the experiment, verdicts, a curve if values
+/// of an axis are compared, one table, notes. Fewer groups and rows are shown until the text fits
+/// the lines of a terminal.
 pub fn text(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> String {
     let screen = Screen {
         width: Some(screen.width.unwrap_or(WIDTH)),
@@ -55,6 +56,7 @@ pub fn text(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> Str
     let Some(question) = tables.first() else {
         return String::new();
     };
+    // Figures beside the first one, in which a gain may cost something.
     let mut prices: Vec<SummaryTable> = tables[1..].to_vec();
     if tables.iter().all(|t| t.metric != "elapsed") {
         prices.push(SummaryTable::elapsed(outcomes));
@@ -78,7 +80,8 @@ pub fn text(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> Str
     out
 }
 
-/// Returns the notes, the most important one first.
+/// Returns the notes for the first screen, the most important one first: cells that ran out of
+/// memory, outlying iterations, figures that no completed run has.
 fn notes(outcomes: &Outcomes, comparison: &Comparison, tables: &[SummaryTable]) -> Vec<String> {
     let killed = super::compare::out_of_memory(outcomes)
         .map(|(sentence, _)| format!("{sentence}; the kernel's report: comparison.txt"));
@@ -102,10 +105,12 @@ struct First<'a> {
 }
 
 impl First<'_> {
-    /// Returns the columns that a table takes with the first of its figures and with reasons why
-    /// rows have none.
+    /// Returns the width in columns of a terminal that the table needs if it has the first of its
+    /// figures and a column of reasons why rows have none; 0 if no row lacks the question's figure.
+    /// `heads` are the table's headings.
     fn with_reasons(&self, heads: &[Col<'_>]) -> usize {
         let (outcomes, question) = (self.outcomes, &self.tables[0]);
+        // The longest word of these texts, with the gaps of a column.
         let width = |texts: &mut dyn Iterator<Item = String>| {
             let words = texts.flat_map(|text| {
                 let lengths = text.split(' ').map(|word| word.chars().count());
@@ -140,7 +145,8 @@ impl First<'_> {
         }
     }
 
-    /// Lays out verdicts of at most so many groups and a table of at most so many rows.
+    /// Lays out the first screen with verdicts of at most `most` groups and a table of at most
+    /// `rows` rows; further ones are counted.
     fn text(&self, most: usize, rows: usize) -> String {
         let (screen, question) = (self.screen, &self.tables[0]);
         let mut out = String::new();
@@ -175,7 +181,8 @@ impl First<'_> {
         out
     }
 
-    /// Returns the verdicts, a sentence a line; groups with the same one share it.
+    /// Returns the verdict of each group, a sentence a line; groups with the same verdict share it
+    /// and are named together.
     fn verdicts(&self) -> Vec<Vec<String>> {
         let mut all: Vec<(Vec<&str>, Vec<String>)> = Vec::new();
         for group in &self.groups {
@@ -197,8 +204,8 @@ impl First<'_> {
         told.collect()
     }
 
-    /// Returns the table: a row a policy, a column a figure with the change behind it, as many as
-    /// the screen has room for.
+    /// Returns the table as text: a row for each policy, at most `most` rows, and a column for each
+    /// figure with the change behind it, as many as the screen has room for.
     fn table(&self, tables: &[SummaryTable], most: usize) -> String {
         let (outcomes, question) = (self.outcomes, &self.tables[0]);
         let cells = &outcomes.experiment.cells;
@@ -207,6 +214,7 @@ impl First<'_> {
             let label = group.filter(|_| self.groups.len() > 1);
             label.map_or(String::new(), |g| breakable(&g.label))
         };
+        // For each table the divisor of its figures, and the heading with the unit.
         let scaled: Vec<(f64, String)> = tables
             .iter()
             .map(|t| {
@@ -282,7 +290,8 @@ struct Group {
     rows: Vec<usize>,
 }
 
-/// Splits a table's rows into groups, in matrix order.
+/// Splits the rows of a table into groups of equal axes, in matrix order; every table of the
+/// experiment has the same rows.
 fn groups(table: &SummaryTable) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut axes: Vec<&[(String, String)]> = Vec::new();
@@ -319,6 +328,7 @@ enum Side {
     Unclear,
 }
 
+/// Returns how a policy stands against the baseline of its group by the table's figure.
 fn side(table: &SummaryTable, row: &SummaryRow) -> Side {
     let Some(claim) = row.comparison else {
         return match row.samples.is_empty() {
@@ -353,7 +363,8 @@ struct Standing<'a> {
 }
 
 impl Group {
-    /// Returns the group's verdict, a sentence a line.
+    /// Returns the group's verdict, a sentence a line: how its policies stand against its baseline
+    /// by the figure of `question`, and which losses in `prices` go with a gain.
     fn lines(&self, question: &SummaryTable, prices: &[SummaryTable]) -> Vec<String> {
         let row = |i: usize| &question.rows[i];
         let (bases, others): (Vec<usize>, Vec<usize>) =
@@ -384,6 +395,8 @@ impl Group {
 }
 
 impl<'a> Standing<'a> {
+    /// Sorts the policies of a group (`others`, as indices of rows) by how they stand against its
+    /// baseline `base`, the largest change first.
     fn new(
         question: &'a SummaryTable,
         prices: &'a [SummaryTable],
@@ -402,6 +415,7 @@ impl<'a> Standing<'a> {
             rows.sort_by(|&a, &b| change(b).total_cmp(&change(a)));
             rows
         };
+        // Policies of which more runs did not finish than of the baseline are doubtful.
         let lost_more = |i: &usize| row(*i).lost > row(base).lost;
         let (doubtful, better) = of(Side::Better).into_iter().partition(lost_more);
         Self {
@@ -426,7 +440,9 @@ impl<'a> Standing<'a> {
         sentence(self.question, self.prices, self.base, i)
     }
 
-    /// Returns the sentences about what is better, or that nothing of several policies is.
+    /// Returns the sentences about the policies that are better than the baseline, the best in full
+    /// and the others in one line. If there are none, says so, unless there is only one policy
+    /// beside the baseline (`only` has its sentence).
     fn gains(&self) -> Vec<String> {
         let Some((&best, rest)) = self.better.split_first() else {
             let base = self.row(self.base);
@@ -448,7 +464,8 @@ impl<'a> Standing<'a> {
         lines
     }
 
-    /// Returns the sentence of the only policy beside the baseline, unless it is better.
+    /// Returns the sentence of the only policy beside the baseline (row `i`); `None` if it is
+    /// better, because `gains` has its sentence then, or doubtful.
     fn only(&self, i: usize) -> Option<String> {
         if self.missing.contains(&i) {
             let (policy, base) = (&self.row(i).policy, &self.row(self.base).policy);
@@ -461,7 +478,8 @@ impl<'a> Standing<'a> {
             .then(|| self.sentence(i))
     }
 
-    /// Returns the sentences about what is worse, other and not to be told from the baseline.
+    /// Returns the sentences about the policies that are worse than the baseline, that differ from
+    /// it in a figure of which neither direction is good, and that can't be told from it.
     fn rest(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let missing = self.missing.iter().take(NAMED).map(|&i| {
@@ -508,7 +526,8 @@ impl<'a> Standing<'a> {
         lines
     }
 
-    /// Returns a sentence for each policy that looks better by the runs that it did not lose.
+    /// Returns a sentence for each policy that looks better by the runs that it finished, although
+    /// more of its runs than of the baseline's did not finish.
     fn doubts(&self) -> Vec<String> {
         let told = self.doubtful.iter().map(|&i| {
             let (policy, lost) = (&self.row(i).policy, self.row(i).lost);
@@ -521,7 +540,7 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// Returns names with commas; further ones than [`NAMED`] are counted.
+/// Joins names with commas; those after the first few ([`NAMED`]) are counted.
 fn list(names: &[&str]) -> String {
     let mut text = names[..names.len().min(NAMED)].join(", ");
     if names.len() > NAMED {
@@ -536,7 +555,8 @@ fn has_or_have(names: &[&str]) -> String {
     format!("{} {verb}", list(names))
 }
 
-/// Returns policies with their changes in per cent.
+/// Returns the policies of these rows with their changes in per cent, joined with commas; those
+/// after the first few are counted.
 fn changes(table: &SummaryTable, rows: &[usize]) -> String {
     let told = |&i: &usize| {
         let row = &table.rows[i];
@@ -555,7 +575,7 @@ fn changes(table: &SummaryTable, rows: &[usize]) -> String {
     text
 }
 
-/// Returns a change in per cent with its sign; where the baseline is 0, the value.
+/// Formats a row's change in per cent with its sign; if the baseline is 0, the values instead.
 fn percent(claim: &Claim, row: &SummaryRow, table: &SummaryTable) -> String {
     match claim.change.is_finite() {
         true => format!("{:+.1} %", claim.change * 100.0),
@@ -563,14 +583,14 @@ fn percent(claim: &Claim, row: &SummaryRow, table: &SummaryTable) -> String {
     }
 }
 
-/// Returns a figure in a unit in which it can be read.
+/// Formats a value of the table's figure in a unit in which it can be read.
 fn amount(table: &SummaryTable, value: f64) -> String {
     let (by, unit) = readable(&table.unit, value);
     let unit = spaced(unit);
     format!("{}{unit}", plain_number(value / by))
 }
 
-/// Returns `OLD -> NEW UNIT`.
+/// Formats the figure of the baseline (row `base`) and of row `i`, in one unit: `OLD -> NEW UNIT`.
 fn from_to(table: &SummaryTable, base: usize, i: usize) -> String {
     let [old, new] = [base, i].map(|i| table.rows[i].center(table.center));
     let (by, unit) = readable(&table.unit, old.abs().max(new.abs()));
@@ -582,7 +602,8 @@ fn from_to(table: &SummaryTable, base: usize, i: usize) -> String {
     )
 }
 
-/// Returns why a row has no figure, and what the figure had reached until the runs ended.
+/// Returns the reason why a row has no figure, and the value that the figure had reached until the
+/// runs ended, if it can only rise.
 fn reason(table: &SummaryTable, row: &SummaryRow) -> String {
     let metric = &table.metric;
     let missing = row.missing.clone();
@@ -593,7 +614,7 @@ fn reason(table: &SummaryTable, row: &SummaryRow) -> String {
     }
 }
 
-/// Returns what one policy without a baseline has.
+/// Returns the value of a policy that nothing is compared with, or the reason why it has none.
 fn alone(table: &SummaryTable, row: &SummaryRow) -> String {
     match row.samples.is_empty() {
         true => format!("{}: {}", row.policy, reason(table, row)),
@@ -607,8 +628,8 @@ fn alone(table: &SummaryTable, row: &SummaryRow) -> String {
     }
 }
 
-/// Returns the sentence of a policy beside the baseline: what can be claimed, with figures, and the
-/// price.
+/// Returns the sentence that compares the policy of row `i` with the baseline (row `base`) by the
+/// table's figure: what can be claimed, with values, and the price in the figures `prices`.
 fn sentence(table: &SummaryTable, prices: &[SummaryTable], base: usize, i: usize) -> String {
     let (row, against) = (&table.rows[i], &table.rows[base]);
     let Some(claim) = row.comparison else {
@@ -654,9 +675,9 @@ fn sentence(table: &SummaryTable, prices: &[SummaryTable], base: usize, i: usize
     }
 }
 
-/// Returns how a policy does in the figures beside the question: those in which it is claimed to be
-/// better, and those in which it is claimed to be worse, which are its price if it gains in the
-/// question.
+/// Returns the end of a sentence on the policy of row `i`: the other figures (`prices`) in which it
+/// is claimed to be better than the baseline, and those in which it is claimed to be worse. If the
+/// policy `gains` in the question, the losses are called its price. Empty if nothing is claimed.
 fn beside(
     table: &SummaryTable,
     prices: &[SummaryTable],
@@ -694,7 +715,8 @@ fn beside(
     out
 }
 
-/// Returns a label that a narrow column may break behind the `=` of a long word.
+/// Returns a label in which a blank follows the `=` of a long word, so that a narrow column may
+/// break there.
 fn breakable(label: &str) -> String {
     let words = label.split(' ').map(|word| match word.len() > LONG {
         true => word.replacen('=', "= ", 1),

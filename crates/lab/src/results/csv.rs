@@ -9,7 +9,8 @@ pub struct Csv {
 }
 
 impl Csv {
-    /// Starts a table with its header: the columns that identify a cell, then `columns`.
+    /// Starts a table in which each row belongs to a cell; writes its header: the columns that
+    /// identify a cell ([`cell_fields`]), then `columns`.
     pub fn of_cells<S: Into<String>>(
         experiment: &Experiment,
         columns: impl IntoIterator<Item = S>,
@@ -22,7 +23,7 @@ impl Csv {
         csv
     }
 
-    /// Adds a row; fields are quoted where they must be.
+    /// Adds a row; fields with commas, quotes or line breaks are quoted.
     pub fn row<S: AsRef<str>>(&mut self, fields: impl IntoIterator<Item = S>) {
         for (i, field) in fields.into_iter().enumerate() {
             if i > 0 {
@@ -56,7 +57,8 @@ pub fn number(x: f64) -> String {
     }
 }
 
-/// Returns the values of the columns that identify a cell.
+/// Returns the values of the columns that identify a cell: machine, filesystem, policy, then the
+/// experiment's other axes; empty for an axis that the cell does not have.
 pub fn cell_fields(experiment: &Experiment, cell: &Cell) -> Vec<String> {
     let mut fields = vec![
         cell.machine.clone(),
@@ -74,6 +76,7 @@ pub fn cell_fields(experiment: &Experiment, cell: &Cell) -> Vec<String> {
 
 const FIXED: [&str; 3] = ["machine", "filesystem", "policy"];
 
+/// Yields the axes of an experiment that have no fixed column.
 fn other_axes(experiment: &Experiment) -> impl Iterator<Item = &String> {
     experiment
         .axes

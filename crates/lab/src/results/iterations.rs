@@ -10,11 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct IterationsCsv;
 
 impl Format for IterationsCsv {
+    /// Writes `iterations.csv`: a row for each finished iteration, with the columns of all metrics
+    /// and counters that any iteration has.
     fn files(
         &self,
         outcomes: &Outcomes,
         emit: &mut dyn FnMut(File) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
+        // The unit of each metric, by its name.
         let mut metrics: BTreeMap<&str, &str> = BTreeMap::new();
         let mut counters: BTreeSet<&str> = BTreeSet::new();
         for (_, _, r) in finished(outcomes) {

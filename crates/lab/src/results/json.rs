@@ -22,7 +22,8 @@ impl Format for ResultsJson {
     }
 }
 
-/// Returns the text of `results.json`.
+/// Returns the text of `results.json`: the experiment, and for each cell the results of its
+/// finished iterations.
 pub fn to_json(outcomes: &Outcomes) -> String {
     let experiment = &outcomes.experiment;
     let document = Document {
@@ -49,7 +50,7 @@ pub fn to_json(outcomes: &Outcomes) -> String {
     text
 }
 
-/// Collects the parts of `results.json` of one cell.
+/// Collects for `results.json` one cell and the results of its finished iterations.
 fn cell_json<'a>(
     experiment: &Experiment,
     cell: &'a Cell,

@@ -22,7 +22,8 @@ pub struct PathLatency {
     pub max_ns: u64,
 }
 
-/// Returns the summaries of the paths of one run, in the engine's order.
+/// Returns a run's allocation latencies summarised by path (fast path, direct reclaim, …), in
+/// nanoseconds, in the engine's order.
 pub fn paths(result: &RunResult) -> Vec<PathLatency> {
     result
         .alloc_latency
@@ -42,6 +43,7 @@ pub fn paths(result: &RunResult) -> Vec<PathLatency> {
 }
 
 impl Format for AllocLatencyCsv {
+    /// Writes `alloc_latency.csv`: a row for each finished iteration and path of allocations.
     fn files(
         &self,
         outcomes: &Outcomes,

@@ -67,7 +67,9 @@ pub struct Began {
 }
 
 impl Header {
-    /// Returns the header for an experiment.
+    /// Returns the header that identifies a run of an experiment: digests of all cells'
+    /// specifications, without the seed of the iteration. `check` is true if every iteration runs
+    /// twice, and `build` is a digest of the program.
     pub fn new(experiment: &Experiment, check: bool, build: String) -> Self {
         let cells = experiment.cells.iter().map(|cell| {
             let mut spec = cell.spec.clone();
@@ -87,8 +89,8 @@ impl Header {
         }
     }
 
-    /// Compares this header with that of the run that is to be resumed. Returns the first
-    /// difference; `None` if there is none.
+    /// Compares this header, of a log, with `now`, that of the run which is to resume it. Returns
+    /// the first difference in words; `None` if they describe the same run.
     pub fn difference(&self, now: &Self) -> Option<String> {
         if self.version != now.version {
             let (then, now) = (&self.version, &now.version);
@@ -127,8 +129,8 @@ impl Header {
     }
 }
 
-/// Returns a digest of the running program for [`Header::build`]; empty if the system does not give
-/// access to it.
+/// Returns a digest of the running program's file for [`Header::build`]; empty if the system does
+/// not give access to it.
 pub fn build() -> String {
     let own = fs::File::open("/proc/self/exe");
     let digest = own.and_then(super::manifest::digest);
@@ -159,7 +161,9 @@ pub struct Log {
 }
 
 impl Log {
-    /// Reads a log, and positions it after the last whole record; `None` if the file is not a log.
+    /// Reads a log file, cuts off a torn record at its end, and positions the log for writing
+    /// there. Returns the log and the contents of its whole records; `None` if the file is not a
+    /// log.
     ///
     /// # Errors
     /// Returns the error of the system.
@@ -188,7 +192,7 @@ impl Log {
         self.records
     }
 
-    /// Removes all records.
+    /// Removes all records: the file then holds only the line that names its format.
     ///
     /// # Errors
     /// Returns the error of the system.
@@ -200,7 +204,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the header.
+    /// Writes the header as the first record, and flushes the file.
     ///
     /// # Errors
     /// Returns the error of the system.
@@ -209,7 +213,8 @@ impl Log {
         self.file.sync_all()
     }
 
-    /// Adds a finished iteration.
+    /// Adds the result of a finished iteration, by the index of its cell and its number. Flushes
+    /// the file if the last flush is longer ago than a second.
     ///
     /// # Errors
     /// Returns the error of the system. The log is then unchanged, so that a later iteration may be
@@ -225,7 +230,8 @@ impl Log {
         Ok(())
     }
 
-    /// Records that the folder whose list has this digest is about to be put in place.
+    /// Records that the results folder whose list has this SHA-256 is about to be put in place, and
+    /// flushes the file.
     ///
     /// # Errors
     /// Returns the error of the system.
@@ -234,7 +240,8 @@ impl Log {
         self.file.sync_all()
     }
 
-    /// Writes a record at the end; if that fails, the file is cut back to its old length.
+    /// Writes a record at the end of the file: `kind` is the byte that names its kind, `numbers`
+    /// stand before the encoded `value`. If that fails, the file is cut back to its old length.
     fn append(&mut self, kind: u8, numbers: &[u8], value: &impl Serialize) -> io::Result<()> {
         let mut record = vec![0; HEAD];
         record.push(kind);
@@ -255,7 +262,8 @@ impl Log {
 }
 
 impl Kept {
-    /// Takes in a record. Returns false if it can't be understood.
+    /// Takes in the contents of a record: its first byte names its kind. Returns false if it can't
+    /// be understood.
     fn take(&mut self, record: &[u8]) -> bool {
         let Some((kind, rest)) = record.split_first() else {
             return false;
@@ -267,6 +275,7 @@ impl Kept {
                 let number = |at: usize| {
                     u32::from_le_bytes(rest[at..at + 4].try_into().expect("four bytes"))
                 };
+                // The index of the cell, and the number of the iteration.
                 let at = (number(0), number(4));
                 rmp_serde::from_slice(&rest[8..]).map(|r| {
                     self.results.insert(at, r);
@@ -278,7 +287,8 @@ impl Kept {
     }
 }
 
-/// Counts the iterations in a log without reading them; `None` if the file is not a log.
+/// Returns the number of finished iterations in a log, without decoding them; `None` if the file is
+/// not a log.
 ///
 /// # Errors
 /// Returns the error of the system.
@@ -286,8 +296,8 @@ pub fn count(file: &fs::File) -> io::Result<Option<u64>> {
     Ok(read(file, |_| true)?.map(|(_, records)| records))
 }
 
-/// Returns the command that began the run whose log is in this folder; `None` if there is no log,
-/// or none that says it.
+/// Returns the command that began the run whose log is in the folder `partial`; `None` if there is
+/// no log, or none that says it.
 pub fn began(partial: &Path) -> Option<Began> {
     let file = fs::File::open(partial.join(LOG)).ok()?;
     let mut kept = Kept::default();
@@ -296,9 +306,9 @@ pub fn began(partial: &Path) -> Option<Began> {
     kept.header?.command
 }
 
-/// Passes whole records to `take` until one is broken or refused. Returns the offset of their end,
-/// and how many are iterations. `None` if the file is not a log; the offset is 0 if only a part of
-/// the first line was written.
+/// Passes the contents of whole records to `take` until one is torn or `take` returns false.
+/// Returns the offset of the end of the accepted records, and the number of iterations among them.
+/// `None` if the file is not a log; the offset is 0 if only a part of the first line was written.
 fn read(file: &fs::File, mut take: impl FnMut(&[u8]) -> bool) -> io::Result<Option<(u64, u64)>> {
     let len = file.metadata()?.len();
     let mut from = BufReader::with_capacity(1 << 16, At { file, at: 0 });
@@ -339,6 +349,7 @@ struct At<'a> {
 }
 
 impl Read for At<'_> {
+    /// Reads from the current offset and moves it on; the cursor of the file stays.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.file.read_at(buffer, self.at)?;
         self.at += n as u64;

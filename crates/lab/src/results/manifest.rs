@@ -61,7 +61,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Describes a file by its contents.
+    /// Describes a file by its path inside the folder, and the length and SHA-256 of its contents.
     pub fn new(path: &str, contents: &[u8]) -> Self {
         Self {
             path: path.into(),
@@ -89,7 +89,8 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Builds the list of these files.
+    /// Builds the list of a folder's files. `kind` is the command that writes them, `title` names
+    /// the experiment, and `complete` is true if no results are missing.
     pub fn new(kind: Kind, title: &str, complete: bool, mut files: Vec<Listed>) -> Self {
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Self {
@@ -109,7 +110,7 @@ impl Manifest {
         text
     }
 
-    /// Reads the list of a folder; `None` if it has none by Lowmark.
+    /// Reads the list of a results folder; `None` if there is no valid list by Lowmark.
     ///
     /// # Errors
     /// Returns the error of the system, except that a missing file is no error.
@@ -130,7 +131,8 @@ impl Manifest {
     }
 }
 
-/// Returns true if a path stays inside the folder that it is relative to.
+/// Returns true if a path stays inside the folder that it is relative to: it is not empty, not
+/// absolute, and has no `..`.
 pub fn is_inside(path: &str) -> bool {
     let mut parts = Path::new(path).components().peekable();
     parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
@@ -141,7 +143,8 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Returns the length and the SHA-256, in hex digits, of everything that a reader gives.
+/// Reads everything that `from` gives, and returns its length in bytes and its SHA-256 in hex
+/// digits.
 pub fn digest(mut from: impl Read) -> io::Result<(u64, String)> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
@@ -180,7 +183,8 @@ pub fn inspect(dir: &Path) -> io::Result<Contents> {
     inspect_beside(dir, &[])
 }
 
-/// Works as [`inspect`] does, ignoring files of these names in the folder itself.
+/// Compares a folder with its list, including the contents of every file, as [`inspect`] does, but
+/// ignores files with the names in `aside` in the folder itself.
 pub fn inspect_beside(dir: &Path, aside: &[&str]) -> io::Result<Contents> {
     let found = match walk(dir) {
         Ok(found) => found,
@@ -212,7 +216,8 @@ pub fn inspect_beside(dir: &Path, aside: &[&str]) -> io::Result<Contents> {
     Ok(Contents::Ours(manifest))
 }
 
-/// Returns true if a folder has results of an earlier version, which wrote no list.
+/// Returns true if a folder has a `results.json` by an earlier version of Lowmark, which wrote no
+/// list of files.
 pub fn is_earlier(dir: &Path) -> bool {
     let path = dir.join("results.json");
     let text = input::file(&path).and_then(|mut file| {
@@ -237,7 +242,8 @@ struct Found {
 }
 
 impl Found {
-    /// Returns the reason why the file is not Lowmark's; `None` if it is.
+    /// Returns the reason why this file or folder in the results folder `dir` is not Lowmark's or
+    /// was changed; `None` if it is as the list has it.
     fn foreign(&self, dir: &Path, manifest: &Manifest) -> io::Result<Option<String>> {
         if self.path == MANIFEST && self.kind.is_file() {
             return Ok(None);
@@ -262,7 +268,7 @@ impl Found {
     }
 }
 
-/// Returns true if a listed file has its length and contents unchanged.
+/// Returns true if a listed file of the folder `dir` still has its length and contents.
 fn is_unchanged(dir: &Path, listed: &Listed) -> io::Result<bool> {
     let path = dir.join(&listed.path);
     if fs::symlink_metadata(&path)?.len() != listed.bytes {
@@ -272,9 +278,10 @@ fn is_unchanged(dir: &Path, listed: &Listed) -> io::Result<bool> {
     Ok((bytes, &sha256) == (listed.bytes, &listed.sha256))
 }
 
-/// Returns everything below a folder, without following links, sorted by path.
+/// Returns all files and folders below a folder, without following links, sorted by path.
 fn walk(dir: &Path) -> io::Result<Vec<Found>> {
     let mut found = BTreeMap::new();
+    // Folders that are still to be read, relative to `dir`.
     let mut open = vec![PathBuf::new()];
     while let Some(below) = open.pop() {
         for entry in fs::read_dir(dir.join(&below))? {
@@ -294,7 +301,7 @@ fn walk(dir: &Path) -> io::Result<Vec<Found>> {
     Ok(found.collect())
 }
 
-/// Returns the bytes of all files below a folder.
+/// Returns the bytes of all files below a folder together.
 pub fn size(dir: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for f in walk(dir)? {
@@ -328,7 +335,8 @@ pub fn remove(dir: &Path) -> io::Result<bool> {
     gone(fs::remove_dir(dir))
 }
 
-/// Removes the files of a list that are unchanged, and folders that are empty afterwards.
+/// Removes the files of a list that are unchanged from the folder `dir`, and folders that are empty
+/// afterwards.
 ///
 /// # Errors
 /// Returns the error of the system.
@@ -355,7 +363,8 @@ pub fn remove_files(dir: &Path, manifest: &Manifest) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns true if a folder is gone, and false if it was not empty.
+/// Judges the result of removing a folder: returns true if the folder is gone, and false if it was
+/// not empty. Other errors are passed on.
 pub fn gone(removed: io::Result<()>) -> io::Result<bool> {
     match removed {
         Ok(()) => Ok(true),

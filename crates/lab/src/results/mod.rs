@@ -69,7 +69,7 @@ pub trait Format {
     ) -> std::io::Result<()>;
 }
 
-/// Returns the formats that every results folder has.
+/// Returns the writers of all files that every results folder has.
 fn formats() -> [&'static dyn Format; 11] {
     [
         &json::ResultsJson,
@@ -86,7 +86,7 @@ fn formats() -> [&'static dyn Format; 11] {
     ]
 }
 
-/// Passes the files of a results folder, and those of `extra`, to `emit`.
+/// Passes the files of a results folder, and those of `extra`, to `emit` one by one.
 ///
 /// # Errors
 /// Returns an error of `emit` at once.
@@ -101,7 +101,8 @@ pub fn files(
     extra.iter().try_for_each(|file| emit(file.clone()))
 }
 
-/// Yields every finished iteration in matrix order.
+/// Yields every finished iteration in matrix order: its cell, its number within the cell, its
+/// result.
 pub(crate) fn finished(outcomes: &Outcomes) -> impl Iterator<Item = (&Cell, u32, &RunResult)> {
     outcomes
         .experiment
@@ -115,7 +116,7 @@ pub(crate) fn finished(outcomes: &Outcomes) -> impl Iterator<Item = (&Cell, u32,
         })
 }
 
-/// Returns the outcome's name in tables.
+/// Returns the word by which tables name the way in which a run ended.
 fn outcome_name(result: &RunResult) -> &'static str {
     match result.outcome {
         sim::Outcome::Completed => "completed",

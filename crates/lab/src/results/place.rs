@@ -165,11 +165,14 @@ pub enum Resumption {
     Complete(PathBuf),
 }
 
+/// Returns a function that turns an error of the system about `path` into the error that the place
+/// can't be written.
 fn unusable(path: &Path) -> impl FnOnce(io::Error) -> OutputError {
     let path = path.to_owned();
     move |source| OutputError::Unusable { path, source }
 }
 
+/// Builds the error that a place must not be replaced because it holds `what`, in words.
 fn foreign(path: &Path, what: impl Into<String>) -> OutputError {
     OutputError::Foreign {
         path: path.into(),
@@ -185,8 +188,8 @@ fn with(name: &OsStr, suffix: &str) -> OsString {
     all
 }
 
-/// Returns the folder that a run's complete results go to: the path itself, or, if it ends in
-/// `.partial`, the path without this ending.
+/// Returns the folder for a run's complete results: the path itself, or, if it ends in `.partial`,
+/// the path without this ending.
 pub fn complete_folder(dir: &Path) -> &Path {
     let shown = dir.as_os_str().as_bytes();
     let trimmed = shown.strip_suffix(b"/").unwrap_or(shown);
@@ -194,14 +197,16 @@ pub fn complete_folder(dir: &Path) -> &Path {
     stem.map_or(dir, |stem| Path::new(OsStr::from_bytes(stem)))
 }
 
-/// Returns the folder of the finished iterations of a run whose complete results go to `dir`.
+/// Returns the folder that keeps the finished iterations of a run whose complete results go to
+/// `dir`: its name with `.partial`. `None` if `dir` does not end in a name.
 pub fn partial_folder(dir: &Path) -> Option<PathBuf> {
     let dir = complete_folder(dir);
     let name = dir.file_name()?;
     Some(dir.with_file_name(with(name, PARTIAL)))
 }
 
-/// Returns true if results of a run, or finished iterations, are at this place.
+/// Returns true if complete results, or finished iterations of an incomplete run, are at this
+/// place.
 pub fn is_begun(dir: &Path) -> bool {
     let dir = complete_folder(dir);
     let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
@@ -209,7 +214,8 @@ pub fn is_begun(dir: &Path) -> bool {
 }
 
 impl ClaimedFolder {
-    /// Claims a folder for results, and tests that it can be written.
+    /// Claims a folder for results: locks it, and tests that it can be written, before anything is
+    /// computed.
     ///
     /// # Errors
     /// Fails if the folder is taken, in use, or can't be written. Nothing is left behind in that
@@ -218,8 +224,8 @@ impl ClaimedFolder {
         Self::come_to(dir, terms, Way::Given)
     }
 
-    /// Claims a new folder below `root`, named by the time, followed by a number if the name is
-    /// taken. A link `latest` beside it will point to it when its results are complete.
+    /// Claims a new folder below `root`, named by the time `now`, followed by a number if the name
+    /// is taken. A link `latest` beside it will point to it when its results are complete.
     ///
     /// # Errors
     /// Fails as [`Self::claim`] does.
@@ -249,7 +255,8 @@ impl ClaimedFolder {
     }
 
     /// Claims the folder of an interrupted run, given by the path of its results or by the folder
-    /// beside it that ends in `.partial`.
+    /// beside it that ends in `.partial`. Returns that its results are complete if the process
+    /// ended after they were put in place.
     ///
     /// # Errors
     /// Fails as [`Self::claim`] does, and if there is no run to resume.
@@ -292,8 +299,9 @@ impl ClaimedFolder {
         Ok(Resumption::Unfinished(Box::new(place)))
     }
 
-    /// Locks a place, cleans up after earlier processes, and tests that it can be written. If it
-    /// can't be locked, parent folders that were created are removed again.
+    /// Locks the place `given`, cleans up after earlier processes, and tests that it can be
+    /// written. `way` says whether it is a new run or a resumed one. If it can't be locked, parent
+    /// folders that were created are removed again.
     fn come_to(given: &Path, terms: Terms<'_>, way: Way) -> Result<Self, OutputError> {
         let dir = resolved(given)?;
         let (Some(name), Some(Component::Normal(_))) =
@@ -339,7 +347,9 @@ impl ClaimedFolder {
         Ok(place)
     }
 
-    /// Cleans up after an earlier process, and checks that the place may be used.
+    /// Cleans up after an earlier process, and checks that the place may be used: a log with
+    /// finished iterations must be resumed or replaced, and results may only be replaced if that is
+    /// allowed.
     fn settle(&mut self, way: Way) -> Result<(), OutputError> {
         self.recover().map_err(unusable(&self.parent))?;
         if let Some(sum) = &self.kept.published
@@ -369,7 +379,8 @@ impl ClaimedFolder {
         refuse(&self.shown, &self.dir, &self.parent, self.replace)
     }
 
-    /// Removes the log's records and results made from them.
+    /// Removes all records of the log, and the incomplete results that an interrupt wrote beside
+    /// it.
     fn forget(&mut self) -> Result<(), OutputError> {
         let contents = manifest::inspect_beside(&self.partial, &[LOG]);
         match contents.map_err(unusable(&self.partial))? {
@@ -383,7 +394,7 @@ impl ClaimedFolder {
         self.log.restart().map_err(unusable(&self.partial))
     }
 
-    /// Tests that results can be written, with a file that is removed again.
+    /// Tests that results can be written, with a file of some size that is removed again.
     fn probe(&self) -> Result<(), OutputError> {
         let scratch = self.scratch("new").map_err(unusable(&self.parent))?;
         let path = scratch.path().join("probe");
@@ -401,7 +412,8 @@ impl ClaimedFolder {
             .map_err(unusable(&self.dir))
     }
 
-    /// Creates a hidden folder beside the results, with the permissions of any other folder.
+    /// Creates a hidden folder beside the results, with the permissions of any other folder. `what`
+    /// is a part of its name: `new` or `old`.
     fn scratch(&self, what: &str) -> io::Result<tempfile::TempDir> {
         let mut prefix = OsString::from(".");
         prefix.push(&self.name);
@@ -424,7 +436,8 @@ impl ClaimedFolder {
         self.shown.with_file_name(with(name, PARTIAL))
     }
 
-    /// Begins or resumes a run. Returns the iterations that are already finished.
+    /// Begins or resumes a run. Returns the results of iterations that are already finished, by the
+    /// index of the cell and the number of the iteration; empty for a new run.
     ///
     /// # Errors
     /// Fails if the log belongs to another run, or can't be written.
@@ -455,7 +468,8 @@ impl ClaimedFolder {
         &mut self.log
     }
 
-    /// Removes the folder of the log. Returns true if no other files are left in it.
+    /// Removes the log and the incomplete results beside it, when they are not needed any more.
+    /// Returns true if the folder is gone, false if other files are left in it.
     fn clear(&mut self) -> io::Result<bool> {
         self.ended = true;
         if manifest::Manifest::read(&self.partial)?.is_some() && !manifest::remove(&self.partial)? {
@@ -488,6 +502,8 @@ impl ClaimedFolder {
 }
 
 impl Drop for ClaimedFolder {
+    /// Gives up a claim that was not ended. The log stays if it has finished iterations; otherwise
+    /// the log and folders that were created for the claim are removed.
     fn drop(&mut self) {
         if !self.ended && std::thread::panicking() {
             self.say_kept();
@@ -502,8 +518,8 @@ impl Drop for ClaimedFolder {
     }
 }
 
-/// Returns the folder that a link points to, so that a rename does not replace the link; the path
-/// itself if nothing is there.
+/// Returns the real path of a place, with links resolved, so that a rename does not replace the
+/// link; the path itself if nothing is there.
 fn resolved(given: &Path) -> Result<PathBuf, OutputError> {
     match fs::symlink_metadata(given) {
         Ok(meta) if meta.is_symlink() && fs::metadata(given).is_err() => {
@@ -515,7 +531,8 @@ fn resolved(given: &Path) -> Result<PathBuf, OutputError> {
     }
 }
 
-/// Fails unless the place is free, or holds earlier results of Lowmark's that may be replaced.
+/// Fails unless the place `dir` is free, or holds earlier results of Lowmark's that may be
+/// replaced. `given` is its path as the user knows it, for messages.
 fn refuse(given: &Path, dir: &Path, parent: &Path, replace: bool) -> Result<(), OutputError> {
     let meta = match fs::metadata(dir) {
         Ok(meta) => meta,
@@ -558,8 +575,8 @@ fn make_above(parent: &Path) -> Result<Vec<PathBuf>, OutputError> {
     }
 }
 
-/// Returns true if a folder has a name as [`ClaimedFolder::claim_new`] gives, and `latest` beside
-/// it is a link or absent.
+/// Returns true if a folder's name begins with a time as [`ClaimedFolder::claim_new`] gives it, and
+/// `latest` beside it is a link or absent: then the link may point to it.
 fn is_timed(parent: &Path, name: &OsStr) -> bool {
     let latest = fs::symlink_metadata(parent.join("latest"));
     let free = latest.map_or(true, |m| m.is_symlink());
@@ -572,7 +589,9 @@ fn is_timed(parent: &Path, name: &OsStr) -> bool {
         })
 }
 
-/// Opens and locks the log in a folder, creating both if necessary. Returns it with its contents.
+/// Opens and locks the log in the folder `partial`, creating both if necessary. Returns the log
+/// with its contents. With `fresh` the folder must not exist yet. A lock that another process holds
+/// is tried again for a moment.
 fn lock(given: &Path, partial: &Path, fresh: bool) -> Result<(Log, Kept), OutputError> {
     let in_use = || OutputError::InUse { path: given.into() };
     let mut looks = 0;
@@ -615,6 +634,7 @@ fn lock(given: &Path, partial: &Path, fresh: bool) -> Result<(Log, Kept), Output
             // The second case is a filesystem without locks.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
+        // True if the opened file is still the one under this name.
         let same = |m: fs::Metadata| {
             let own = file.metadata();
             own.is_ok_and(|own| (own.dev(), own.ino()) == (m.dev(), m.ino()))
@@ -641,7 +661,7 @@ fn lock(given: &Path, partial: &Path, fresh: bool) -> Result<(Log, Kept), Output
     Err(in_use())
 }
 
-/// Fails if a folder that ends in `.partial` is not Lowmark's.
+/// Fails if a folder that ends in `.partial` is not Lowmark's: it must have a log or be empty.
 fn may_hold_a_log(partial: &Path) -> Result<(), OutputError> {
     let log = fs::symlink_metadata(partial.join(LOG)).is_ok_and(|m| m.is_file());
     let empty = || fs::read_dir(partial).map(|mut entries| entries.next().is_none());

@@ -11,6 +11,8 @@ use serde::Serialize;
 pub struct RowsCsv;
 
 impl Format for RowsCsv {
+    /// Writes `rows.csv`: a line for each cell and report row, with statistics and the change
+    /// against the baseline.
     fn files(
         &self,
         outcomes: &Outcomes,
@@ -75,6 +77,7 @@ impl Format for RowsCsv {
     }
 }
 
+/// Returns the word for the direction in which a figure gets better.
 fn better(b: Better) -> &'static str {
     match b {
         Better::Lower => "lower",
@@ -103,7 +106,8 @@ impl Format for RowsJson {
     }
 }
 
-/// Returns the text of `rows.json`.
+/// Returns the text of `rows.json`: the report rows of each group of cells, with the values of
+/// every iteration.
 pub fn rows_json(outcomes: &Outcomes) -> String {
     let document = Document {
         lowmark: env!("CARGO_PKG_VERSION"),
@@ -121,6 +125,8 @@ pub fn rows_json(outcomes: &Outcomes) -> String {
 pub struct TasksCsv;
 
 impl Format for TasksCsv {
+    /// Writes `tasks.csv`: a line for each iteration and class of tasks, with the parts of its time
+    /// in seconds.
     fn files(
         &self,
         outcomes: &Outcomes,

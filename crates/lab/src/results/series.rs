@@ -9,6 +9,7 @@ use crate::model::Outcomes;
 pub struct SeriesCsv;
 
 impl Format for SeriesCsv {
+    /// Writes the time series of the first iteration of each cell that was sampled, a file each.
     fn files(
         &self,
         outcomes: &Outcomes,
@@ -45,7 +46,8 @@ impl Format for SeriesCsv {
     }
 }
 
-/// Turns a key into a file name that every filesystem accepts.
+/// Turns a cell's key into a file name that every filesystem accepts: other characters become `-`,
+/// and the name is cut to 120 bytes.
 pub fn file_name(key: &str) -> String {
     let mut name = String::new();
     for c in key.chars() {

@@ -24,13 +24,16 @@ enum To {
     Itself(BufWriter<fs::File>),
 }
 
+/// Returns a function that turns an error of the system about `path` into the error that the place
+/// can't be written.
 fn unusable(path: &Path) -> impl FnOnce(io::Error) -> OutputError {
     let path = path.to_owned();
     move |source| OutputError::Unusable { path, source }
 }
 
 impl Single {
-    /// Begins a file. `ours` tells whether a file that is there may be replaced at all.
+    /// Begins to write a file at the path `given`. `replace` is true if an existing file may be
+    /// replaced, and `ours` tells whether a file that is there was written by this command.
     ///
     /// # Errors
     /// Fails if a file is there and `replace` is false or `ours` refuses it, or if the place can't
@@ -101,7 +104,7 @@ impl Single {
         })
     }
 
-    /// Puts the file in its place.
+    /// Ends the file: flushes it and renames it to its place.
     ///
     /// # Errors
     /// Returns the error of the system. A file that was created there meanwhile stays, unless it
@@ -148,6 +151,7 @@ impl Write for Single {
     }
 }
 
+/// Returns the folder of a path; `.` for a bare name.
 fn above(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -155,7 +159,8 @@ fn above(path: &Path) -> &Path {
     }
 }
 
-/// Removes temporary files of killed processes beside the place: those that no process has locked.
+/// Removes temporary files that killed processes left in the folder `parent`: those whose names
+/// begin with `prefix` and that no process has locked.
 fn clear(parent: &Path, prefix: &std::ffi::OsStr) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -12,7 +12,8 @@ use std::fmt::Write as _;
 /// Writes one text for the whole experiment, cell by cell.
 pub struct AllocLatencyText;
 
-/// Writes one of the slowest allocations with its timeline.
+/// Appends to `out` one of the slowest allocations of an iteration, with its timeline, in
+/// microseconds.
 fn write_allocation(out: &mut String, iteration: u32, s: &SlowAlloc) {
     let _ = writeln!(
         out,
@@ -36,6 +37,8 @@ fn write_allocation(out: &mut String, iteration: u32, s: &SlowAlloc) {
 }
 
 impl Format for AllocLatencyText {
+    /// Writes `alloc_latency.txt`: for each cell a table of allocation latencies by path, and the
+    /// slowest allocations with what happened meanwhile.
     fn files(
         &self,
         outcomes: &Outcomes,

@@ -52,7 +52,7 @@ pub struct Limits {
     pub keep_below: Option<u64>,
 }
 
-/// Returns the results folders below a folder, the oldest first.
+/// Returns all results folders below the folder `root`, the oldest first.
 ///
 /// # Errors
 /// Fails if the folder can't be read. Unreadable folders below it are passed over.
@@ -63,8 +63,8 @@ pub fn list(root: &Path) -> io::Result<Vec<Stored>> {
     Ok(found)
 }
 
-/// Collects the results folders in a folder, down to `depth` levels below it; hidden folders are
-/// skipped.
+/// Collects into `found` the results folders in a folder and down to `depth` levels below it;
+/// hidden folders and those inside of results are skipped.
 fn look(dir: &Path, depth: u32, found: &mut Vec<Stored>) -> io::Result<()> {
     if let Some(stored) = stored(dir)? {
         let descend = stored.state == Completeness::Unlisted;
@@ -86,13 +86,15 @@ fn look(dir: &Path, depth: u32, found: &mut Vec<Stored>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the results in a folder; `None` if it has none.
+/// Describes the results in a folder: the command that wrote them, their state, size and time;
+/// `None` if the folder has none.
 fn stored(dir: &Path) -> io::Result<Option<Stored>> {
     let list = listed(dir);
     let log = match fs::File::open(dir.join(LOG)) {
         Ok(log) if dir.file_name().is_some_and(is_partial) => log::count(&log)?.map(|n| (log, n)),
         _ => None,
     };
+    // The file by whose age the folder is judged.
     let mark = match (&list, &log) {
         (_, Some(_)) => LOG,
         (Some(_), None) => manifest::MANIFEST,
@@ -119,9 +121,10 @@ fn stored(dir: &Path) -> io::Result<Option<Stored>> {
     }))
 }
 
-/// Returns the folders of a list that the limits remove, in the list's order. Folders that are in
-/// use or have no list of their files stay, and count towards the size.
+/// Returns the folders of `all` (the oldest first) that the limits remove, in the same order.
+/// Folders that are in use or have no list of their files stay, and count towards the size.
 pub fn beyond<'a>(all: &'a [Stored], limits: &Limits, now: SystemTime) -> Vec<&'a Stored> {
+    // Bytes of the folders that would stay.
     let mut left: u64 = all.iter().map(|s| s.bytes).sum();
     let mut taken = Vec::new();
     for s in all {
@@ -141,7 +144,8 @@ pub fn beyond<'a>(all: &'a [Stored], limits: &Limits, now: SystemTime) -> Vec<&'
 }
 
 /// Removes a results folder, and its parent if that is empty afterwards. Returns the reason if the
-/// folder was left alone. Only files that Lowmark wrote and that are unchanged are removed.
+/// folder was left alone, `None` if it was removed. Only files that Lowmark wrote and that are
+/// unchanged are removed.
 ///
 /// # Errors
 /// Returns the error of the system.
@@ -195,7 +199,8 @@ pub fn remove(stored: &Stored) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// Points a dangling link `latest` to the newest complete results, or removes it.
+/// Points a dangling link `latest` in a folder to the newest complete results beside it, or removes
+/// it if there are none.
 fn mend_latest(parent: &Path) -> io::Result<()> {
     let latest = parent.join("latest");
     let dangling = fs::symlink_metadata(&latest).is_ok_and(|m| m.is_symlink())

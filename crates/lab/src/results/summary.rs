@@ -15,6 +15,8 @@ pub struct SummaryCsv;
 type Figure<'a> = (u8, &'a str, &'a str);
 
 impl Format for SummaryCsv {
+    /// Writes `summary.csv`: for each cell a line for each way in which iterations ended, and one
+    /// for each metric and counter.
     fn files(
         &self,
         outcomes: &Outcomes,
@@ -56,7 +58,8 @@ impl Format for SummaryCsv {
     }
 }
 
-/// Returns the values of each figure over the completed iterations.
+/// Returns the values of each metric (kind 0) and counter (kind 1) in a cell's completed
+/// iterations, by (kind, name, unit).
 fn figures(results: &[Option<RunResult>]) -> BTreeMap<Figure<'_>, Vec<f64>> {
     let mut figures: BTreeMap<Figure<'_>, Vec<f64>> = BTreeMap::new();
     for r in results
@@ -80,7 +83,8 @@ fn figures(results: &[Option<RunResult>]) -> BTreeMap<Figure<'_>, Vec<f64>> {
     figures
 }
 
-/// Returns n, mean, standard deviation of the sample (empty for one value), min, median, max.
+/// Returns as texts: n, mean, standard deviation of the sample (empty for one value), min, median,
+/// max. There must be at least one value.
 fn statistics(mut values: Vec<f64>) -> [String; 6] {
     values.sort_by(f64::total_cmp);
     let len = values.len();

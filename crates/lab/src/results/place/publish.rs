@@ -33,8 +33,9 @@ pub struct Published {
 type Failed = (PathBuf, io::Error);
 
 impl ClaimedFolder {
-    /// Puts complete results in their place; if that can't be written any more, in a new folder
-    /// among the temporary files.
+    /// Puts complete results, which `fill` passes file by file, in their place; if that can't be
+    /// written any more, in a new folder among the temporary files. Then the log is removed, since
+    /// it is not needed any more.
     ///
     /// # Errors
     /// Fails if neither could be written. The log is kept in that case.
@@ -80,8 +81,8 @@ impl ClaimedFolder {
         Ok(done)
     }
 
-    /// Writes results that are not complete into the folder of the log. Complete results at the
-    /// place itself stay there.
+    /// Writes results that are not complete, which `fill` passes file by file, into the folder of
+    /// the log. Returns that folder. Complete results at the place itself stay there.
     ///
     /// # Errors
     /// Fails if they could not be written. The log is kept in that case.
@@ -98,8 +99,9 @@ impl ClaimedFolder {
         }
     }
 
-    /// Moves files from the scratch folder into the folder of the log. The list is moved first, so
-    /// that files which are there at any moment can be recognised as Lowmark's.
+    /// Moves incomplete results from the hidden folder `scratch` into the folder of the log. The
+    /// list is moved first, so that files which are there at any moment can be recognised as
+    /// Lowmark's.
     fn move_beside_log(&self, scratch: &Path) -> io::Result<()> {
         let list = Manifest::read(scratch)?
             .ok_or_else(|| io::Error::other("the list of the files is gone"))?;
@@ -126,8 +128,8 @@ impl ClaimedFolder {
         sync_dir(&self.partial)
     }
 
-    /// Writes all files and their list to a hidden folder and flushes them. Returns the folder and
-    /// the digest of the list.
+    /// Writes all files and their list to a new hidden folder and flushes them. `complete` is
+    /// stated in the list. Returns the folder and the list's SHA-256.
     pub(super) fn fresh(
         &self,
         complete: bool,
@@ -139,7 +141,9 @@ impl ClaimedFolder {
         Ok((scratch.keep(), sum))
     }
 
-    /// Writes the files and then their list. Returns the list's digest.
+    /// Writes the files that `fill` passes to the folder `to`, and then their list, and flushes
+    /// all. Returns the list's SHA-256; on failure the path that could not be written, as it would
+    /// be at its place.
     fn write(&self, to: &Path, complete: bool, fill: Fill<'_>) -> Result<String, Failed> {
         let mut failed = self.dir.clone();
         let mut listed = Vec::new();
@@ -174,7 +178,8 @@ impl ClaimedFolder {
             .map_err(|e| (self.dir.join(MANIFEST), e))
     }
 
-    /// Puts a written folder in the place of the old one.
+    /// Puts the written folder `scratch` in the place of the old one, if there is one that may be
+    /// replaced; otherwise beside the place, with the reason in the result.
     fn put(&mut self, scratch: &Path) -> io::Result<Published> {
         let mut done = Published {
             dir: self.shown.clone(),
@@ -207,7 +212,8 @@ impl ClaimedFolder {
         Ok(done)
     }
 
-    /// Returns a free name beside the place: its real path, and the path as the user knows it.
+    /// Returns a free name beside the place with `what` in it: its real path, and the path as the
+    /// user knows it.
     pub(super) fn beside(&self, what: &str) -> (PathBuf, PathBuf) {
         let mut n = 1_u32;
         loop {
@@ -220,8 +226,8 @@ impl ClaimedFolder {
         }
     }
 
-    /// Removes a hidden folder of replaced results. Other files in it are kept in a visible folder,
-    /// which the returned note names.
+    /// Removes the hidden folder `old` of replaced results. Other files in it are kept in a visible
+    /// folder, which the returned note names; `None` if there are none.
     pub(super) fn discard(&self, old: &Path) -> Option<String> {
         match manifest::remove(old) {
             Ok(true) => None,
@@ -243,7 +249,8 @@ impl ClaimedFolder {
         }
     }
 
-    /// Writes the results to a new folder among the temporary files.
+    /// Writes the results to a new folder among the temporary files, because the place `failed`:
+    /// its path and the error.
     fn fall_back(&mut self, fill: Fill<'_>, failed: Failed) -> Result<Published, OutputError> {
         let (path, source) = failed;
         // Keep a log with iterations, so that the run can be resumed.
@@ -274,13 +281,14 @@ impl ClaimedFolder {
         }
     }
 
-    /// Points `latest` to the folder, if `latest` is a link or absent.
+    /// Points the link `latest` beside the folder to it; fails if `latest` is no link.
     fn move_latest(&self) -> io::Result<()> {
         point_latest(&self.parent, &self.name)
     }
 }
 
-/// Points the link `latest` in a folder to one of its folders; fails if `latest` is no link.
+/// Points the link `latest` in the folder `parent` to its folder `name`, in place of an older link;
+/// fails if `latest` is no link.
 pub fn point_latest(parent: &Path, name: &std::ffi::OsStr) -> io::Result<()> {
     let latest = parent.join("latest");
     match fs::symlink_metadata(&latest) {
@@ -296,7 +304,8 @@ pub fn point_latest(parent: &Path, name: &std::ffi::OsStr) -> io::Result<()> {
     link.into_temp_path().persist(latest).map_err(|e| e.error)
 }
 
-/// Exchanges a written folder with the one in its place. Returns where the old one is afterwards.
+/// Exchanges the written folder `scratch` with the one in its place. Returns the path at which the
+/// old one is afterwards.
 fn exchange(place: &ClaimedFolder, scratch: &Path) -> io::Result<PathBuf> {
     match renameat_with(CWD, scratch, CWD, &place.dir, RenameFlags::EXCHANGE) {
         Ok(()) => return Ok(scratch.to_owned()),
@@ -314,7 +323,7 @@ fn exchange(place: &ClaimedFolder, scratch: &Path) -> io::Result<PathBuf> {
     Ok(old)
 }
 
-/// Flushes a folder's entries, where the filesystem supports it.
+/// Flushes a folder's entries to the disk, if the filesystem supports it.
 pub(in crate::results) fn sync_dir(dir: &Path) -> io::Result<()> {
     match fs::File::open(dir)?.sync_all() {
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
@@ -322,6 +331,8 @@ pub(in crate::results) fn sync_dir(dir: &Path) -> io::Result<()> {
     }
 }
 
+/// Writes a file below the folder `dir`, with the folders that it needs, and flushes it. Fails if
+/// it exists.
 fn put(dir: &Path, file: &File) -> io::Result<()> {
     let path = dir.join(&file.path);
     if let Some(parent) = path.parent() {

@@ -17,7 +17,8 @@ struct Leftovers {
     old: Vec<PathBuf>,
 }
 
-/// Returns the place that a hidden folder was made for, and whether the folder was being replaced.
+/// Returns the name of the place that a hidden folder was made for, and true if the folder holds
+/// replaced results, false for new ones. `None` if the name is not that of such a folder.
 fn owner(hidden: &OsStr) -> Option<(&OsStr, bool)> {
     let bytes = hidden.as_bytes().strip_prefix(b".")?;
     for (mark, old) in [(&b".lowmark-new-"[..], false), (b".lowmark-old-", true)] {
@@ -30,7 +31,8 @@ fn owner(hidden: &OsStr) -> Option<(&OsStr, bool)> {
     None
 }
 
-/// Returns the hidden folders that were made for the place `name`, sorted.
+/// Returns the hidden folders in `parent` that were made for the place `name`, new and replaced
+/// results apart, each sorted.
 fn leftovers(parent: &Path, name: &OsStr) -> io::Result<Leftovers> {
     let mut found = Leftovers::default();
     for entry in fs::read_dir(parent)? {
@@ -56,6 +58,7 @@ impl ClaimedFolder {
     /// The lock is held, so no other process works on the place.
     pub(super) fn recover(&mut self) -> io::Result<()> {
         let found = leftovers(&self.parent, &self.name)?;
+        // True if nothing is at the place; `complete`: true for a folder of whole results.
         let absent = |place: &Self| {
             let metadata = fs::symlink_metadata(&place.dir);
             metadata.is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
@@ -105,7 +108,8 @@ impl ClaimedFolder {
 }
 
 /// Cleans up what ended processes left of any place in a folder, unless there are finished
-/// iterations. Returns sentences that report it. Places that are in use are left alone.
+/// iterations. Returns sentences for the user that report it. Places that are in use are left
+/// alone.
 pub fn sweep(parent: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(parent) else {
         return Vec::new();
@@ -143,7 +147,7 @@ pub fn sweep(parent: &Path) -> Vec<String> {
     notes
 }
 
-/// Returns true if a folder has a log without a finished iteration, and no other files.
+/// Returns true if the folder `partial` has a log without a finished iteration, and no other files.
 fn is_empty_log(partial: &Path) -> bool {
     let only = matches!(
         manifest::inspect_beside(partial, &[LOG]),
