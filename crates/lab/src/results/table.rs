@@ -92,7 +92,8 @@ const COUNTS: [&str; 9] = [
 ];
 
 impl Table {
-    /// Reads a table of the folder from its file's text. `axes` are those of the experiment, whose
+    /// Reads a table of the results folder from the text of its CSV file, named `file`; the file's
+    /// name and the columns' names decide the types. `axes` are those of the experiment, whose
     /// columns hold text.
     ///
     /// # Errors
@@ -109,6 +110,7 @@ impl Table {
         let mut reader = csv::Reader::from_reader(text);
         let header = reader.headers().map_err(|e| wrong(e.to_string()))?.clone();
         let axes: BTreeSet<&str> = axes.iter().map(String::as_str).collect();
+        // The type of a column, with no values yet.
         let empty = |name: &str| match name {
             _ if TEXTS.contains(&name) || axes.contains(name) => Values::Text(Vec::new()),
             _ if COUNTS.contains(&name) => Values::Count(Vec::new()),
@@ -138,8 +140,8 @@ impl Table {
         Ok(Self { columns, rows })
     }
 
-    /// Appends the rows of another table; columns that one of the tables lacks have no values
-    /// there.
+    /// Appends the rows of another table. Columns of one table that the other lacks have no values
+    /// (`None`) in the other's rows.
     pub fn append(&mut self, other: Self) {
         let (mine, theirs) = (self.rows, other.rows);
         for column in other.columns {
@@ -155,6 +157,7 @@ impl Table {
         }
         self.rows = mine + theirs;
         for column in &mut self.columns {
+            // Rows of `other` for which the column got no value.
             let missing = self.rows - column.values.len();
             let none = column.values.none(missing);
             column.values.append(none);
@@ -163,6 +166,8 @@ impl Table {
 }
 
 impl Column {
+    /// Adds a field of the CSV file as a value of the column's type; an empty field is `None`.
+    /// Fails if the field is no number in a column of numbers.
     fn push(&mut self, field: &str) -> Result<(), ()> {
         let has_value = !field.is_empty();
         match &mut self.values {
@@ -177,7 +182,7 @@ impl Column {
 }
 
 impl Values {
-    /// Returns the number of values.
+    /// Returns the number of values, which includes those that are `None`.
     pub fn len(&self) -> usize {
         match self {
             Self::Text(all) => all.len(),
@@ -191,7 +196,7 @@ impl Values {
         self.len() == 0
     }
 
-    /// Returns a column of the same type with `rows` rows without a value.
+    /// Returns values of the same type for `rows` rows, all `None`.
     fn none(&self, rows: usize) -> Self {
         match self {
             Self::Text(_) => Self::Text(vec![None; rows]),
@@ -200,6 +205,7 @@ impl Values {
         }
     }
 
+    /// Appends values of the same type.
     fn append(&mut self, other: Self) {
         match (self, other) {
             (Self::Text(all), Self::Text(more)) => all.extend(more),
@@ -258,7 +264,8 @@ pub fn series<'a>(
     Ok(Table { columns, rows })
 }
 
-/// Splits a column's heading, such as `free node1/Normal [pages]`, into name, scope and unit.
+/// Splits a column's heading, such as `free node1/Normal [pages]`, into name, scope and unit;
+/// missing parts are empty.
 pub fn parts(head: &str) -> [&str; 3] {
     let (rest, unit) = head.rsplit_once(" [").unwrap_or((head, ""));
     let (name, scope) = rest.split_once(' ').unwrap_or((rest, ""));

@@ -14,7 +14,8 @@ pub struct Unchanged {
 }
 
 impl Unchanged {
-    /// Reads the list of a folder.
+    /// Reads the list of a results folder, by which its files are checked; without a list no file
+    /// is checked.
     ///
     /// # Errors
     /// Returns the error of the system.
@@ -27,7 +28,8 @@ impl Unchanged {
         })
     }
 
-    /// Returns the bytes of a file, given by its path in the folder.
+    /// Returns the bytes of a file, given by its path in the folder. A file in the folder's list
+    /// must have the listed length and SHA-256.
     ///
     /// # Errors
     /// Fails if the file can't be read, is no regular file, or was changed since it was written.
@@ -41,7 +43,8 @@ impl Unchanged {
         }
     }
 
-    /// Returns the text of a file.
+    /// Returns the text of a file, given by its path in the folder, and checks it as [`Self::read`]
+    /// does.
     ///
     /// # Errors
     /// Fails as [`Self::read`] does, and if the file is not UTF-8.
@@ -60,7 +63,7 @@ pub fn text_unchanged(dir: &Path, name: &str) -> Result<String> {
 }
 
 /// Checks that a file was not changed since it was written, by the list in its folder or in the
-/// folder above.
+/// folder above. A file in neither list passes.
 ///
 /// # Errors
 /// Fails if the file can't be read, or was changed.
@@ -85,6 +88,7 @@ pub fn must_be_unchanged(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Builds the error for a file that was changed since Lowmark wrote it.
 fn changed() -> Error {
     let what = format!(
         "it was changed since lowmark wrote it (its SHA-256 is not the one in {MANIFEST} beside it)"

@@ -14,8 +14,8 @@ pub struct WaitsText;
 /// Writes the waits as JSON.
 pub struct WaitsJson;
 
-/// Yields the cells with their waits, and the reason if they have none because they were not
-/// recorded.
+/// Yields for each cell its key, the waits of its tasks over all iterations, and, if a run did not
+/// record them, the reason.
 fn of_cells(outcomes: &Outcomes) -> impl Iterator<Item = (String, Waits, Option<&'static str>)> {
     outcomes.experiment.cells.iter().map(|cell| {
         let own = || finished(outcomes).filter(|(c, ..)| std::ptr::eq(*c, cell));
@@ -32,7 +32,8 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Writes a crowd with its members as text.
+/// Appends to `out` the text on a crowd of tasks that waited for one object: time lost, duration,
+/// and its members.
 fn write_crowd(out: &mut String, c: &CrowdOf) {
     let Crowd {
         object,
@@ -66,6 +67,7 @@ fn write_crowd(out: &mut String, c: &CrowdOf) {
 }
 
 impl Format for WaitsText {
+    /// Writes `waits.txt`: for each cell the sums by kind of wait, and the greatest crowds.
     fn files(
         &self,
         outcomes: &Outcomes,
@@ -106,6 +108,7 @@ impl Format for WaitsText {
 }
 
 impl Format for WaitsJson {
+    /// Writes `waits.json`: the waits of all cells.
     fn files(
         &self,
         outcomes: &Outcomes,

@@ -41,7 +41,7 @@ impl Block {
         Self::Congestion,
     ];
 
-    /// Returns the block's heading.
+    /// Returns the heading of the block, as reports of MMTests have it.
     pub fn title(self) -> &'static str {
         match self {
             Self::FsMark => "FS-Mark",
@@ -98,7 +98,7 @@ impl ReportRow {
     }
 }
 
-/// Yields every row, block by block in reporting order.
+/// Yields the definition of every report row, block by block in reporting order.
 pub fn rows() -> impl Iterator<Item = &'static ReportRow> {
     let blocks = [
         fs_mark::ROWS,
@@ -110,7 +110,7 @@ pub fn rows() -> impl Iterator<Item = &'static ReportRow> {
     blocks.into_iter().flatten()
 }
 
-/// Finds a row by any of its names.
+/// Finds the definition of a report row by any of its names; `None` if no row has the name.
 pub fn row(name: &str) -> Option<&'static ReportRow> {
     rows().find(|r| r.name == name || r.also.contains(&name))
 }

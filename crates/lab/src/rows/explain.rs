@@ -78,6 +78,7 @@ impl Entry {
         }
     }
 
+    /// Returns the entry's other names; switches and presets have none.
     fn also(self) -> &'static [&'static str] {
         match self {
             Self::Row(r) => r.also,
@@ -86,7 +87,8 @@ impl Entry {
         }
     }
 
-    /// Returns the parts of the explanation.
+    /// Returns the parts of the explanation: names, definition, unit, kernels, meaning of a high
+    /// value, related entries.
     pub fn parts(self) -> Parts {
         match self {
             Self::Row(r) => Parts {
@@ -118,7 +120,7 @@ impl Entry {
         }
     }
 
-    /// Returns the whole explanation as text for a terminal.
+    /// Returns the whole explanation of the entry as text for a terminal.
     pub fn to_text(self) -> String {
         let mut p = self.parts();
         let plain;
@@ -140,13 +142,15 @@ impl Entry {
 }
 
 impl Parts {
-    /// Returns the whole explanation as text for a terminal.
+    /// Returns the whole explanation as text for a terminal. If an entry has the name, the text is
+    /// that entry's.
     pub fn to_text(&self) -> String {
         let word = entries().find(|e| e.name() == self.name);
         word.map_or_else(|| self.text("definition", self.definition), Entry::to_text)
     }
 
-    /// Formats the parts for a terminal; `head` is the heading of the definition.
+    /// Formats the parts for a terminal, a heading and a wrapped text each; `head` is the heading
+    /// of the `definition`. Empty parts are left out.
     fn text(&self, head: &str, definition: &str) -> String {
         let p = self;
         let mut out = format!("{}\n", p.name);
@@ -178,7 +182,8 @@ impl Parts {
     }
 }
 
-/// Returns the parts of a switch.
+/// Returns the parts of the explanation of a policy's switch: its words or range, and its value in
+/// each preset.
 fn switch_parts(s: &'static Switch) -> Parts {
     let (values, range, unit) = match s.form {
         Form::Words(words) => {
@@ -199,7 +204,8 @@ fn switch_parts(s: &'static Switch) -> Parts {
     of_policy(s.name, SWITCHES, s.about(), unit, more)
 }
 
-/// Returns the parts of a preset.
+/// Returns the parts of the explanation of a preset: the release's date, and the switches that it
+/// changes against its base.
 fn preset_parts(p: &'static Preset) -> Parts {
     let changes = p.changes.iter();
     let changes = changes.map(|c| (c.switch, p.setting(c).to_string(), c.meaning));
@@ -212,7 +218,8 @@ fn preset_parts(p: &'static Preset) -> Parts {
     of_policy(p.name, PRESET_NAMES, p.about(), "", more)
 }
 
-/// Builds the parts of an entry about policies, which has no kernels or related entries.
+/// Builds the parts of an entry about policies (under the heading `kind`), which has no kernels or
+/// related entries; `more` are the parts that only switches or presets have.
 fn of_policy(
     name: &'static str,
     kind: &'static str,
@@ -235,7 +242,8 @@ fn of_policy(
 }
 
 impl PolicyParts {
-    /// Returns headings and texts for a terminal.
+    /// Returns the parts that only switches or presets have, for a terminal: a heading and a text
+    /// each.
     fn lines(&self) -> Vec<(&'static str, String)> {
         let mut out = Vec::new();
         match self {
@@ -252,6 +260,7 @@ impl PolicyParts {
                     out.push(("range", format!("{least} to {most}")));
                 }
                 let mut rest = &presets[..];
+                // Presets in a row with the same value are told together.
                 let mut spans = Vec::new();
                 while let Some((first, value)) = rest.first() {
                     let n = rest.iter().take_while(|(_, v)| v == value).count();
@@ -286,7 +295,8 @@ impl PolicyParts {
 const WIDTH: usize = 80;
 const INDENT: usize = 16;
 
-/// Wraps a text behind a heading, with hanging indent.
+/// Wraps a text behind a heading to the width of a terminal, with further lines indented to the
+/// text.
 fn wrapped(head: &str, text: &str) -> String {
     let mut out = format!("  {head:<width$}", width = INDENT - 2);
     let mut column = INDENT;
@@ -305,7 +315,8 @@ fn wrapped(head: &str, text: &str) -> String {
     out
 }
 
-/// Yields every entry, in the order of the list.
+/// Yields every entry that has an explanation, in the order of the list: rows, words, switches,
+/// presets.
 pub fn entries() -> impl Iterator<Item = Entry> {
     definition::rows()
         .map(Entry::Row)
@@ -323,7 +334,7 @@ pub fn plain(name: &str) -> String {
         .collect()
 }
 
-/// Yields the names of an entry: its own, its own without the block, and the other names.
+/// Yields all names of an entry: its own, its own without the block, and the other names.
 fn names(e: Entry) -> impl Iterator<Item = &'static str> {
     let label = e.name().split_once(": ").map(|(_, l)| l);
     std::iter::once(e.name())
@@ -331,7 +342,9 @@ fn names(e: Entry) -> impl Iterator<Item = &'static str> {
         .chain(e.also().iter().copied())
 }
 
-/// Returns the entries of a name; several rows can share a label.
+/// Returns the entries that have this name; several rows can share a label. Case and punctuation do
+/// not matter, and a zone, a percentile or a number of threads at the end of a name is left out if
+/// need be.
 ///
 /// # Errors
 /// Returns similar names, best first, if no entry has this name.
@@ -342,6 +355,7 @@ pub fn explain(name: &str) -> Result<Vec<Entry>, Vec<&'static str>> {
         false => name,
     };
     let wanted = plain(name);
+    // Entries with this as their own name, else those with it among their names.
     let by = |wanted: &str| -> Vec<Entry> {
         let whole: Vec<Entry> = entries().filter(|e| plain(e.name()) == wanted).collect();
         if !whole.is_empty() {
@@ -386,8 +400,8 @@ pub fn explain(name: &str) -> Result<Vec<Entry>, Vec<&'static str>> {
     }
 }
 
-/// Returns true if a name is one of the entry's own names, and not that of a zone's counter or a
-/// percentile of it.
+/// Returns true if a name is one of the entry's own names; false if it is only that of a zone's
+/// counter or of a percentile, which [`explain`] finds too.
 pub fn answers_to(parts: &Parts, name: &str) -> bool {
     let label = parts.name.split_once(": ").map(|(_, l)| l);
     let all = [Some(parts.name), label].into_iter().flatten();
@@ -400,7 +414,8 @@ fn near(wanted: &str) -> Vec<&'static str> {
     near_of(wanted, std::iter::empty())
 }
 
-/// Returns names that contain the one asked for, then names with a similar spelling. `more` has
+/// Returns a few names of entries for a message, best first: those that contain the name asked for,
+/// then those with a similar spelling. `wanted` is that name, reduced by [`plain`]. `more` has
 /// names that are not among [`entries`], with the entries they belong to.
 pub fn near_of(
     wanted: &str,
@@ -435,7 +450,8 @@ pub fn near_of(
     out
 }
 
-/// Returns the list of all entries by name.
+/// Returns the list of the names of all entries as text, by kind, for `lowmark explain` without a
+/// name.
 pub fn list() -> String {
     let mut out = String::from("`lowmark explain NAME` says what a name means.\n");
     for kind in [Kind::Question, Kind::Report, Kind::Metric, Kind::Time] {
@@ -466,6 +482,7 @@ pub fn list() -> String {
     out
 }
 
+/// Appends to `out` the names of all words of a kind, under its heading.
 fn words(out: &mut String, kind: Kind) {
     let _ = writeln!(out, "\n{}", kind.title());
     for w in glossary::words().iter().filter(|w| w.kind == kind) {
@@ -473,6 +490,7 @@ fn words(out: &mut String, kind: Kind) {
     }
 }
 
+/// Returns a unit in brackets behind a blank; empty if there is none.
 fn unit(unit: &str) -> String {
     if unit.is_empty() {
         String::new()

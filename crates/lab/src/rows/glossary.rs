@@ -35,7 +35,7 @@ pub struct Word {
     pub related: &'static [&'static str],
 }
 
-/// Defines a level of /proc/vmstat, in pages.
+/// Defines the entry of a level of /proc/vmstat, in pages; `high` says what a high value means.
 const fn level(name: &'static str, text: &'static str, high: &'static str) -> Word {
     Word {
         name,
@@ -49,7 +49,8 @@ const fn level(name: &'static str, text: &'static str, high: &'static str) -> Wo
     }
 }
 
-/// Defines a counter of /proc/vmstat.
+/// Defines the entry of a counter of /proc/vmstat; `text` is its definition, `kernels` says which
+/// kernels have it, and `high` what a high value means.
 const fn counter(
     name: &'static str,
     unit: &'static str,
@@ -70,7 +71,7 @@ const fn counter(
     }
 }
 
-/// Defines a counter that is kept for each zone, in pages.
+/// Defines the entry of a counter of /proc/vmstat that is kept for each zone, in pages.
 const fn zone(
     name: &'static str,
     kernels: &'static str,
@@ -90,7 +91,7 @@ const fn zone(
     }
 }
 
-/// Defines a figure that a program reports.
+/// Defines the entry of a figure that a program reports; `text` is its definition.
 const fn metric(name: &'static str, unit: &'static str, text: &'static str) -> Word {
     Word {
         name,
@@ -104,7 +105,7 @@ const fn metric(name: &'static str, unit: &'static str, text: &'static str) -> W
     }
 }
 
-/// Defines a part of a task's time.
+/// Defines the entry of a part of a task's time, in seconds; `high` says what a high value means.
 const fn time(
     name: &'static str,
     text: &'static str,
@@ -123,7 +124,8 @@ const fn time(
     }
 }
 
-/// Returns every word: those of the tables below, and the figures that programs declare themselves.
+/// Returns every word that has an explanation: those of the tables, and the figures that programs
+/// declare themselves.
 pub fn words() -> &'static [Word] {
     static ALL: LazyLock<Vec<Word>> = LazyLock::new(|| {
         let mut all = [

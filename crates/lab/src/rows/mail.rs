@@ -24,8 +24,8 @@ const NUMBER: usize = 11;
 /// Blanks between two columns.
 const GAP: usize = 2;
 
-/// Formats the rows of an experiment as a mail. `releases` has the release of each real kernel (as
-/// `uname -r` prints it), by the name of its build.
+/// Formats the report rows of an experiment as a mail in plain ASCII. `releases` has the release of
+/// each real kernel (as `uname -r` prints it), by the name of its build.
 pub fn to_text(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> String {
     let groups = groups(outcomes);
     let mut out = heading(outcomes, releases);
@@ -45,7 +45,8 @@ struct LeftOut {
     unsupported: Vec<&'static str>,
 }
 
-/// Describes the experiment, machines and policies that ran.
+/// Describes, as the mail's first paragraphs, the experiment, machines and policies that ran.
+/// `releases` has the release of each real kernel by its build.
 fn heading(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> String {
     let experiment = &outcomes.experiment;
     let iterations = match experiment.iterations {
@@ -68,6 +69,7 @@ fn heading(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> String {
         }
     }
     out += &wrapped("Machine: ", &machines.join("; "));
+    // Each policy's name, and the texts on what it stands for.
     let mut known: Vec<(&str, String)> = Vec::new();
     for cell in &experiment.cells {
         let text = policy(cell, releases);
@@ -86,7 +88,7 @@ fn heading(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// Describes a machine in a line.
+/// Describes a cell's machine in a line: name, CPUs, memory, disk.
 fn machine(cell: &Cell) -> String {
     let machine = &cell.spec.machine;
     let zones = machine.nodes.iter().flat_map(|n| &n.zones);
@@ -101,7 +103,7 @@ fn machine(cell: &Cell) -> String {
     )
 }
 
-/// Describes a policy: a kernel with its release and settings, or the engine.
+/// Describes a cell's policy: a real kernel with its release and settings, or the engine.
 fn policy(cell: &Cell, releases: &BTreeMap<String, String>) -> String {
     let Some(kernel) = &cell.kernel else {
         return format!("the engine of lowmark {}", env!("CARGO_PKG_VERSION"));
@@ -122,7 +124,8 @@ fn policy(cell: &Cell, releases: &BTreeMap<String, String>) -> String {
     text
 }
 
-/// Explains the columns, and why rows are missing.
+/// Explains, as the mail's last paragraphs, the columns, which rows are left out and why, and which
+/// runs did not complete.
 fn ending(outcomes: &Outcomes, left_out: &LeftOut) -> String {
     let mut out = wrapped(
         "",
@@ -184,7 +187,7 @@ impl Widths {
         self.number + behind(self.change) + behind(self.p)
     }
 
-    /// Formats one policy's fields in their columns.
+    /// Formats one policy's fields in their columns, right-aligned.
     fn line(self, f: &Fields) -> String {
         let mut out = format!("{:>1$}", f.number, self.number);
         for (text, width) in [(&f.change, self.change), (&f.p, self.p)] {
@@ -204,7 +207,8 @@ struct Line<'a> {
     fields: Vec<Fields>,
 }
 
-/// Formats the rows of a group as tables, as many as the policies need.
+/// Formats the rows of a group of cells as text tables with the policies as columns, as many tables
+/// as the policies need. Reasons for rows that are left out are noted in `left_out`.
 fn group_text(group: &Group, left_out: &mut LeftOut) -> String {
     let shown: Vec<&ComparedRow> = group
         .asked
@@ -229,6 +233,7 @@ fn group_text(group: &Group, left_out: &mut LeftOut) -> String {
             }
         })
         .collect();
+    // Length of the longest label.
     let natural = lines.iter().map(|l| l.label.len()).max().unwrap_or(0);
     let tables = tables(&widths, natural.min(LABEL));
     let mut out = String::new();
@@ -240,6 +245,7 @@ fn group_text(group: &Group, left_out: &mut LeftOut) -> String {
         out.push('\n');
         out += &wrapped("== ", &format!("{}{of}", group.group));
         let used: usize = columns.iter().map(|&i| GAP + widths[i].total()).sum();
+        // Characters that this table's labels get.
         let room = natural.min(WIDTH - used);
         let widths = widened(&policies, &widths, columns, WIDTH - used - room);
         out += &heads(&policies, &widths, columns, room);
@@ -255,7 +261,8 @@ fn group_text(group: &Group, left_out: &mut LeftOut) -> String {
     out
 }
 
-/// Returns true if a row has values to show; reasons for leaving a row out are collected.
+/// Returns true if a row has values to show: some that are not 0, or any in a row that the
+/// experiment asks for. Reasons for leaving rows out are noted in `left_out`.
 fn is_shown(row: &ComparedRow, left_out: &mut LeftOut) -> bool {
     left_out
         .unsupported
@@ -270,7 +277,8 @@ fn is_shown(row: &ComparedRow, left_out: &mut LeftOut) -> bool {
     !zero
 }
 
-/// Formats the fields of a row.
+/// Formats the label of a row and the fields of each policy: mean, change against the first policy,
+/// p-value.
 fn line(row: &ComparedRow) -> Line<'_> {
     let most = row.cells.iter().filter_map(|c| c.mean).fold(0.0, f64::max);
     let digits = match row.decimals {
@@ -305,6 +313,8 @@ fn line(row: &ComparedRow) -> Line<'_> {
     }
 }
 
+/// Formats a number with at most `digits` digits after the point, fewer if it would be too long for
+/// its column, and with an exponent if it is too long without.
 fn number(x: f64, digits: usize) -> String {
     let fits = |digits: &usize| format!("{x:.digits$}").len() <= NUMBER;
     match (0..=digits).rev().find(fits) {
@@ -313,7 +323,8 @@ fn number(x: f64, digits: usize) -> String {
     }
 }
 
-/// Formats a relative change: `-12.3%`, from tenfold on as a factor; `new` if the base is 0.
+/// Formats a relative change `x`: `-12.3%`, from tenfold on as a factor (`x12`); `new` if the base
+/// is 0, `0.0%` if both are.
 fn change(x: f64) -> String {
     if !x.is_finite() {
         return if x.is_nan() {
@@ -329,7 +340,7 @@ fn change(x: f64) -> String {
     }
 }
 
-/// Formats p if a difference can be claimed, otherwise `~`.
+/// Formats the p-value without its leading 0 if a difference can be claimed, otherwise `~`.
 fn p_text(claim: &Claim) -> String {
     match (claim.verdict, claim.p) {
         (Verdict::Less | Verdict::More, Some(p)) if p < 0.001 => "<.001".into(),
@@ -340,8 +351,9 @@ fn p_text(claim: &Claim) -> String {
     }
 }
 
-/// Distributes the columns over tables: each has the baseline, and as many others as fit beside a
-/// label of `label` characters.
+/// Distributes the columns of policies over tables that fit the line: each has the baseline (column
+/// 0), and as many others as fit beside a label of `label` characters. Returns each table's
+/// columns.
 fn tables(widths: &[Widths], label: usize) -> Vec<Vec<usize>> {
     let room = WIDTH - label - GAP - widths[0].total();
     let mut tables: Vec<Vec<usize>> = vec![vec![0]];
@@ -359,8 +371,8 @@ fn tables(widths: &[Widths], label: usize) -> Vec<Vec<usize>> {
     tables
 }
 
-/// Returns the widths after giving the `spare` characters of a line to columns whose policies'
-/// names need them.
+/// Returns the columns' widths after giving the `spare` characters of a line to those whose
+/// policies' names need them.
 fn widened(
     policies: &[&str],
     widths: &[Widths],
@@ -378,8 +390,9 @@ fn widened(
     widths
 }
 
-/// Returns the line with the names of policies, each ending with its column. A name that does not
-/// fit is replaced by its number in the heading.
+/// Returns the line with the names of policies above the columns, each ending with its column;
+/// `room` is the labels' width. A name that does not fit is replaced by its number in the mail's
+/// heading.
 fn heads(policies: &[&str], widths: &[Widths], columns: &[usize], room: usize) -> String {
     let mut out = String::new();
     let mut end = room;
@@ -393,7 +406,8 @@ fn heads(policies: &[&str], widths: &[Widths], columns: &[usize], room: usize) -
     out + "\n"
 }
 
-/// Formats a row; if its label needs several lines, the figures stand in the last.
+/// Formats a row for these columns; if its label needs several lines of `room` characters, the
+/// figures stand in the last.
 fn row_text(line: &Line<'_>, widths: &[Widths], columns: &[usize], room: usize) -> String {
     let mut labels = broken(&line.label, room, "  ");
     let last = labels.pop().unwrap_or_default();
@@ -450,8 +464,8 @@ fn broken(text: &str, width: usize, indent: &str) -> Vec<String> {
     lines
 }
 
-/// Converts a text to ASCII: known characters are replaced by similar ones, others by a question
-/// mark.
+/// Converts a text to ASCII, for mails: known characters are replaced by similar ones, others by a
+/// question mark.
 fn ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

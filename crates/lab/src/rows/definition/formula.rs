@@ -9,7 +9,8 @@ pub(super) fn metric(r: &RunResult, name: &str) -> Reading {
     r.metrics.get(name).map_or(Absent, |m| Is(m.value))
 }
 
-/// Reads CPU time of the test's programs; in a real kernel's guest it may not be measured.
+/// Returns a run's CPU time of the test's programs (`name`: `user_time` or `system_time`) in
+/// seconds; in a real kernel's guest it may not be measured, and is unsupported then.
 pub(super) fn cpu_time(r: &RunResult, name: &str) -> Reading {
     match (metric(r, name), r.origin) {
         (Absent, Origin::Kernel) => Unsupported(
@@ -19,7 +20,7 @@ pub(super) fn cpu_time(r: &RunResult, name: &str) -> Reading {
     }
 }
 
-/// Returns the reading of a counter that this run does not have.
+/// Returns the reading of a counter that this run does not have: unsupported, with the reason.
 fn not_counted(r: &RunResult) -> Reading {
     Unsupported(match r.origin {
         Origin::Engine => "the engine does not count it",
@@ -32,7 +33,8 @@ pub(super) fn counter(r: &RunResult, name: &str) -> Reading {
     found.map_or_else(|| not_counted(r), |&v| Is(v as f64))
 }
 
-/// Reads the first of these counters that the run has: kernels rename them.
+/// Returns the first of these counters that the run has, because kernels rename them; unsupported
+/// if it has none.
 pub(super) fn counter_of(r: &RunResult, names: &[&str]) -> Reading {
     let mut found = names.iter().filter_map(|name| r.counters.get(*name));
     found
@@ -40,7 +42,8 @@ pub(super) fn counter_of(r: &RunResult, names: &[&str]) -> Reading {
         .map_or_else(|| not_counted(r), |&v| Is(v as f64))
 }
 
-/// Reads a counter of compaction, which some policies do not have.
+/// Returns the first of these counters of compaction that the run has; unsupported for policies
+/// without compaction.
 pub(super) fn compacted(r: &RunResult, names: &[&str]) -> Reading {
     match (counter_of(r, names), r.origin) {
         (Unsupported(_), Origin::Engine) => Unsupported("the policy has no compaction"),
@@ -48,8 +51,8 @@ pub(super) fn compacted(r: &RunResult, names: &[&str]) -> Reading {
     }
 }
 
-/// Returns the reading of a row that is always 0 in reports of 2011; today's kernels do not have
-/// it.
+/// Returns the reading of a row that is always 0 in reports of 2011: 0 for the engine, and
+/// unsupported for today's kernels, which do not have it.
 pub(super) fn always_zero(r: &RunResult) -> Reading {
     match r.origin {
         Origin::Engine => Is(0.0),
@@ -57,7 +60,8 @@ pub(super) fn always_zero(r: &RunResult) -> Reading {
     }
 }
 
-/// Reads a counter that reports of 2011 print as 0 if the kernel does not have it.
+/// Returns a counter; if the run does not have it, 0 as in reports of 2011, or unsupported for a
+/// real kernel.
 pub(super) fn counted_or_zero(r: &RunResult, name: &str) -> Reading {
     match r.counters.get(name) {
         Some(&n) => Is(n as f64),
@@ -65,8 +69,8 @@ pub(super) fn counted_or_zero(r: &RunResult, name: &str) -> Reading {
     }
 }
 
-/// Reads a counter over all zones; from 4.8 on most are kept by node, without a zone in their
-/// names.
+/// Returns a counter summed over all zones; from 4.8 on most are kept by node, without a zone in
+/// their names. `None` if the run does not have it.
 pub(super) fn zones(r: &RunResult, event: &str) -> Option<f64> {
     values::all_zones(r, event)
 }
@@ -75,7 +79,7 @@ pub(super) fn over_zones(r: &RunResult, event: &str) -> Reading {
     zones(r, event).map_or_else(|| not_counted(r), Is)
 }
 
-/// Applies a formula to readings; unsupported or absent if one of them is.
+/// Applies the formula `f` to readings; if one of them is unsupported or absent, returns that one.
 pub(super) fn of<const N: usize>(values: [Reading; N], f: impl FnOnce([f64; N]) -> f64) -> Reading {
     let mut numbers = [0.0; N];
     for (n, v) in numbers.iter_mut().zip(values) {
@@ -99,6 +103,7 @@ pub(super) fn direct_scanned(r: &RunResult) -> Reading {
     over_zones(r, "pgscan_direct")
 }
 
+/// Returns the pages that kswapd reclaimed, under the name that the kernel has for them.
 pub(super) fn kswapd_reclaimed(r: &RunResult) -> Reading {
     match r.counters.contains_key("kswapd_steal") {
         true => counter(r, "kswapd_steal"),
@@ -107,6 +112,8 @@ pub(super) fn kswapd_reclaimed(r: &RunResult) -> Reading {
     }
 }
 
+/// Returns the pages that direct reclaim reclaimed. Kernels before 3.4 count them together with
+/// kswapd's, which are subtracted.
 pub(super) fn direct_reclaimed(r: &RunResult) -> Reading {
     if !r.counters.contains_key("kswapd_steal") {
         return over_zones(r, "pgsteal_direct");
@@ -126,6 +133,7 @@ pub(super) fn floored(part: f64, whole: f64, empty: f64) -> f64 {
     }
 }
 
+/// Returns an amount divided by the run's elapsed seconds; 0 for a run that took no time.
 pub(super) fn per_second(amount: Reading, r: &RunResult) -> Reading {
     of(
         [amount, elapsed(r)],
@@ -133,6 +141,7 @@ pub(super) fn per_second(amount: Reading, r: &RunResult) -> Reading {
     )
 }
 
+/// Returns the per cent of `part` in `whole`; 0 if `whole` is 0.
 pub(super) fn percent(part: f64, whole: f64) -> f64 {
     if whole == 0.0 {
         0.0
@@ -143,19 +152,23 @@ pub(super) fn percent(part: f64, whole: f64) -> f64 {
 
 const UNTRACED: Reading = Unsupported("the real kernel's trace events were not recorded");
 
-/// Reads a number of trace events, or a sum over them.
+/// Returns a number of trace events of reclaim, or a sum over them, which `of` selects; unsupported
+/// if they were not recorded.
 pub(super) fn events(r: &RunResult, of: fn(&ReclaimSums) -> u64) -> Reading {
     let sums = r.reclaim.as_ref();
     sums.map_or(UNTRACED, |s| Is(of(s) as f64))
 }
 
-/// Reads a sum of nanoseconds between trace events, in seconds.
+/// Returns a sum of times between trace events of reclaim, which `of` selects in nanoseconds, in
+/// seconds; unsupported if they were not recorded.
 pub(super) fn event_seconds(r: &RunResult, of: fn(&ReclaimSums) -> u64) -> Reading {
     let sums = r.reclaim.as_ref();
     sums.map_or(UNTRACED, |s| Is(of(s) as f64 / 1e9))
 }
 
-/// Reads a figure of waits for congestion.
+/// Returns a figure of reclaim's waits for congestion: `of` selects direct reclaim's or kswapd's,
+/// `figure` their number or time. Unsupported if they were not recorded, or the kernel has no such
+/// waits.
 pub(super) fn waits(
     r: &RunResult,
     of: fn(&ReclaimSums) -> Option<CongestionWaits>,
@@ -173,8 +186,9 @@ pub(super) fn milliseconds(w: &CongestionWaits) -> f64 {
     w.delayed_us as f64 / 1000.0
 }
 
-/// Reads the pages scanned, summed over trace events as the report's script does (in published runs
-/// of mmap-strm the counters of vmstat are 6 % higher); from the counters if nothing was traced.
+/// Returns the pages that reclaim scanned, summed over trace events as the report's script does (in
+/// published runs of mmap-strm the counters of vmstat are 6 % higher); from the counters if nothing
+/// was traced.
 pub(super) fn traced_scanned(r: &RunResult) -> Reading {
     match &r.reclaim {
         Some(s) => Is((s.direct.scanned + s.kswapd.scanned) as f64),
@@ -191,6 +205,7 @@ pub(super) fn writes(r: &RunResult, of: fn(&ClassSums) -> u64) -> Reading {
     sums.map_or(UNTRACED, |s| Is((of(&s.direct) + of(&s.kswapd)) as f64))
 }
 
+/// Returns the CPU seconds of the test's programs, user and system time together.
 pub(super) fn cpu_seconds(r: &RunResult) -> Reading {
     of(
         [cpu_time(r, "user_time"), cpu_time(r, "system_time")],
@@ -203,6 +218,8 @@ pub(super) fn allocated(r: &RunResult, zone: &str) -> Reading {
     found.map_or(Absent, |&v| Is(v as f64))
 }
 
+/// Returns the pages a second that kswapd and direct reclaim scanned in a zone. Unsupported for
+/// kernels that count them by node, and absent if the machine has no such zone.
 pub(super) fn zone_velocity(r: &RunResult, zone: &str) -> Reading {
     let get = |e: &str| r.counters.get(&format!("{e}_{zone}")).map(|&v| v as f64);
     match (get("pgscan_kswapd"), get("pgscan_direct")) {

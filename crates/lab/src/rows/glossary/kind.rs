@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the heading of the kind's list.
+    /// Returns the heading of the list of this kind's words.
     pub fn title(self) -> &'static str {
         match self {
             Self::Counter => "Counters (a report has end - start)",

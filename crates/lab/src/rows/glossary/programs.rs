@@ -52,7 +52,7 @@ macro_rules! phase {
     };
 }
 
-/// Yields the words.
+/// Yields the words for figures of tiobench's phases and of other programs.
 pub(super) fn words() -> impl Iterator<Item = Word> {
     let phases = [
         phase!("seqread", "sequential reads"),

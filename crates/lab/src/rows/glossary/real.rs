@@ -2,7 +2,8 @@
 
 use super::{Kind, Word};
 
-/// Defines a counter of /proc/vmstat that only real kernels have.
+/// Defines the entry of a counter of /proc/vmstat that only real kernels have; `text` is its
+/// definition, and `high` says what a high value means.
 const fn real(
     name: &'static str,
     also: &'static [&'static str],
@@ -23,7 +24,8 @@ const fn real(
     }
 }
 
-/// Defines a figure of pressure stall information (PSI), in seconds.
+/// Defines the entry of a figure of pressure stall information (PSI), in seconds; `text` is its
+/// definition, and `high` says what a high value means.
 const fn pressure(
     name: &'static str,
     text: &'static str,
@@ -42,7 +44,8 @@ const fn pressure(
     }
 }
 
-/// Defines a figure that is computed from tracepoints.
+/// Defines the entry of a figure that is computed from a real kernel's tracepoints; `text` is its
+/// definition, and `high` says what a high value means.
 const fn traced(
     name: &'static str,
     unit: &'static str,

@@ -2,7 +2,8 @@
 
 use super::{Kind, Word};
 
-/// Defines a word without a unit.
+/// Defines the entry of a word without a unit, such as those of `lowmark top`; `text` explains it,
+/// and `also` are names by which it is found.
 pub(super) const fn word(
     name: &'static str,
     also: &'static [&'static str],
