@@ -171,23 +171,23 @@ impl Changes {
             sysctl.watermark_boost_factor.get_or_insert(15_000);
         }
         let mut changes = Vec::with_capacity(self.0.len());
-        for said in &self.0 {
-            let table = said.sysctl.table().expect("checked when it was read");
+        for stated in &self.0 {
+            let table = stated.sysctl.table().expect("checked when it was read");
             for entry in &table.0 {
-                can_be_written(entry, &said.path, &machine.sysctl)?;
+                can_be_written(entry, &stated.path, &machine.sysctl)?;
             }
             let below = serde_json::to_value(&machine.sysctl).map_err(|e| {
                 let what = format!("sysctls can't be laid out: {e}");
-                Diagnostic::at(&said.sysctl.place, what, "")
+                Diagnostic::at(&stated.sysctl.place, what, "")
             })?;
-            let mut laid = Node::from_json(&below, &said.sysctl.place);
-            laid.overlay(said.sysctl.clone());
-            let from: Sysctl = read(&laid, &said.path)?;
+            let mut laid = Node::from_json(&below, &stated.sysctl.place);
+            laid.overlay(stated.sysctl.clone());
+            let from: Sysctl = read(&laid, &stated.path)?;
             let keys = table.0.iter().map(|e| &e.key[..]);
             machine.sysctl.write(&from, keys);
             let at = At {
-                node: &said.sysctl,
-                path: &said.path,
+                node: &stated.sysctl,
+                path: &stated.path,
             };
             range::sysctl(&machine, &[], &at)?;
             if let Some(policy) = policy {
@@ -198,7 +198,7 @@ impl Changes {
                 (name.to_owned(), shown(&e.node))
             });
             changes.push(Change {
-                at_ns: said.at_ns,
+                at_ns: stated.at_ns,
                 written: written.collect(),
                 sysctl: machine.sysctl.clone(),
             });

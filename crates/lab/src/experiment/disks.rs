@@ -75,7 +75,7 @@ pub fn tree(machine: &Node) -> Result<(), Diagnostic> {
     let mut mounts: Vec<&str> = Vec::new();
     for (i, element) in list.iter().enumerate() {
         range::faults(Some(element), &format!("machine.disk.{i}"))?;
-        let Some(said) = mount(element) else {
+        let Some(point) = mount(element) else {
             // An element that is no table, or a mount that is no text, is reported when it is read.
             return Ok(());
         };
@@ -85,7 +85,7 @@ pub fn tree(machine: &Node) -> Result<(), Diagnostic> {
         };
         let index = i.to_string();
         let path = ["disk", &index, "mount"];
-        let plain = plain_mount(said);
+        let plain = plain_mount(point);
         if !plain.is_empty() {
             plain.split('/').try_for_each(|name| at.name(&path, name))?;
         }

@@ -289,10 +289,10 @@ fn zones(machine: &Machine, node: &Node) -> Option<Refused> {
 /// Refuses the machine's key `boot.dma`, memory of the zone DMA in use at boot, because a real
 /// kernel takes such memory itself; `None` if it is absent or 0.
 fn boot_dma(machine: &Machine, node: &Node) -> Option<Refused> {
-    let said = node.at(&["boot", "dma"])?;
+    let stated = node.at(&["boot", "dma"])?;
     (machine.boot.dma.0 > 0).then(|| {
         let why = "memory of the zone DMA, which a kernel takes as it boots".to_owned();
-        Refused::at(said, "machine.boot.dma", why, "0, or leave out the key")
+        Refused::at(stated, "machine.boot.dma", why, "0, or leave out the key")
     })
 }
 
@@ -414,10 +414,10 @@ fn filesystems(root: &Node, _: &Overrides) -> Option<Refused> {
 /// Refuses the key `workload.membind`, since programs of a real kernel's guest are not bound to
 /// NUMA nodes; `None` if it is absent.
 fn membind(root: &Node, _: &Overrides) -> Option<Refused> {
-    let said = root.at(&["workload", "membind"])?;
+    let stated = root.at(&["workload", "membind"])?;
     let why = "programs of a kernel's guest are not bound to nodes".to_owned();
     Some(Refused::at(
-        said,
+        stated,
         "workload.membind",
         why,
         "leave out the key",
@@ -428,9 +428,9 @@ fn membind(root: &Node, _: &Overrides) -> Option<Refused> {
 /// none. `None` if no value is true.
 fn monitors(root: &Node, _: &Overrides) -> Option<Refused> {
     let on = |n: &&Node| matches!(n.value, Value::Bool(true));
-    let said = values(root, &["monitors"]).iter().find(on)?;
+    let stated = values(root, &["monitors"]).iter().find(on)?;
     let why = "a model of a test harness's samplers; figures of a kernel's guest are read without such samplers";
-    Some(Refused::at(said, "monitors", why.to_owned(), "false"))
+    Some(Refused::at(stated, "monitors", why.to_owned(), "false"))
 }
 
 /// Returns true if a model parameter has an effect in a guest with a real kernel: those of the

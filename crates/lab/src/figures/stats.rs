@@ -132,10 +132,10 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
             .last()
             .expect("itself")
             + 1;
-        let t = (j - i) as f64;
+        let tied = (j - i) as f64;
         let rank = (i + 1 + j) as f64 / 2.0;
         rank_sum += rank * all[i..j].iter().filter(|x| x.1).count() as f64;
-        ties += t * t * t - t;
+        ties += tied * tied * tied - tied;
         i = j;
     }
     let (nf, mf) = (n as f64, m as f64);

@@ -455,8 +455,8 @@ pub fn measure(row: &PublishedRow, of: &Outcomes, sweep: &[String]) -> Result<f6
 fn value(row: &PublishedRow, results: &[Option<RunResult>]) -> Result<f64, String> {
     // The name of a report row includes the statistic over a program's loops; over iterations a
     // mean is taken. A metric of the program is preferred to a row of the same name.
-    let said = metric(results, &row.metric);
-    if said.is_empty() && crate::rows::definition::row(&row.metric).is_some() {
+    let reported = metric(results, &row.metric);
+    if reported.is_empty() && crate::rows::definition::row(&row.metric).is_some() {
         let values = crate::rows::values(results, &row.metric)?;
         return stats::summary(&values)
             .map(|s| s.mean)
