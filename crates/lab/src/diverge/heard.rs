@@ -77,6 +77,7 @@ pub(super) struct Hearing {
 }
 
 impl Hearing {
+    /// Starts to listen to one run for the `wanted` data, which are put into `heard`.
     pub(super) fn new(wanted: Wanted, heard: &Arc<Mutex<Heard>>) -> Self {
         Self {
             wanted,

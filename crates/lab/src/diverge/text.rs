@@ -65,7 +65,8 @@ fn put_first(out: &mut String, first: &First) {
     }
 }
 
-/// Returns the table of counts and figures that differ, earliest first.
+/// Returns the text table of the counts and figures that differ between two runs from some time on,
+/// earliest first: both values then, and both for the whole run.
 fn parted(found: &Divergence) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);

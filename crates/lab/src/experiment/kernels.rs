@@ -36,7 +36,7 @@ pub fn by_name(name: &str, at: &Node) -> Result<Option<Kernel>, Diagnostic> {
 }
 
 /// Refuses a name that no build of a kernel can have. `what` says in messages where the name
-/// stands.
+/// stands, and `at` is its place in the file.
 fn plain_build(build: &str, what: &str, at: &Node) -> Result<(), Diagnostic> {
     kernel::build::check_name(build).map_err(|e| {
         let help = e.help().unwrap_or_default();
@@ -115,8 +115,8 @@ fn sysctls(node: &Node, path: &str) -> Result<BTreeMap<String, String>, Diagnost
 }
 
 /// Collects the sysctls of a table into `all`: whole name and the text to write. Names in nested
-/// tables are joined with points; `above` is the part of the name that leads to `node`. Refuses a
-/// sysctl that is set twice.
+/// tables are joined with points; `above` is the part of the name that leads to `node`, and `path`
+/// is the whole table's key in messages. Refuses a sysctl that is set twice.
 fn collect(
     above: &str,
     node: &Node,

@@ -89,7 +89,8 @@ const KEYS: [&str; 16] = [
     "baseline",
 ];
 
-/// Reads an experiment file and expands its matrix.
+/// Reads an experiment file, or the shipped experiment of that name if there is no such file, and
+/// expands its lists to the matrix of cells. `overrides` are options of the command line.
 ///
 /// # Errors
 /// Returns the first mistake in the file, its machines or the overrides.
@@ -143,7 +144,8 @@ fn times(at: &At<'_>, table: &Table) -> Result<(f64, f64), Diagnostic> {
     Ok((sample, time_limit))
 }
 
-/// Returns the keys in which cells differ, each once, in the order of reports (`rank`).
+/// Returns the keys of the experiment file in which cells differ (the axes of the matrix), each
+/// once, in the order of reports (`rank`).
 fn axes_of(cells: &[Cell]) -> Vec<String> {
     let mut axes: Vec<String> = Vec::new();
     for (key, _) in cells.iter().flat_map(|c| &c.axes) {
@@ -175,7 +177,9 @@ fn overridden(
     Ok((root, said))
 }
 
-/// Parses an experiment from a text, as [`load`] does from a file.
+/// Parses an experiment from a text, as [`load`] does from a file: reads policies, machines,
+/// workloads and parameters, checks them against each other, and builds all cells of the matrix.
+/// `files` finds the files that the text names.
 ///
 /// # Errors
 /// Returns the first mistake.
@@ -354,8 +358,8 @@ fn figures(node: Option<&Node>) -> Result<Vec<Figure>, Diagnostic> {
 }
 
 /// Refuses counters in `compare` that no policy of the experiment has. `node` is the value of
-/// `compare`, and `figures` are its entries. With a real kernel among the policies nothing is
-/// refused, because its counters are not known before it runs.
+/// `compare`, and `figures` are its entries, in the same order. With a real kernel among the
+/// policies nothing is refused, because its counters are not known before it runs.
 fn counted(node: Option<&Node>, figures: &[Figure], cells: &[Cell]) -> Result<(), Diagnostic> {
     let Some(Node {
         place,
@@ -370,6 +374,7 @@ fn counted(node: Option<&Node>, figures: &[Figure], cells: &[Cell]) -> Result<()
     for (i, figure) in figures.iter().enumerate() {
         let known = |cell: &Cell| known(&cell.spec.policy, &figure.name);
         // A renamed counter is found under its new name (`figures::values`).
+        // True for a policy that has the counter neither under this name nor renamed.
         let lacks = |cell: &Cell| match known(cell) {
             Known::As(now) => !renamed(&figure.name, &now),
             known => known == Known::Elsewhere,

@@ -27,6 +27,7 @@ pub struct Named {
 }
 
 impl Named {
+    /// Builds the policy of a preset, without sysctls or a table of its own.
     fn preset(policy: Policy) -> Self {
         Self {
             policy,

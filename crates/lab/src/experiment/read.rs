@@ -217,6 +217,7 @@ impl<'de> serde::Deserializer<'de> for &'de Node {
         }
     }
 
+    /// Reads true or false; other values are refused, at their place.
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Complaint> {
         match &self.value {
             Value::Bool(b) => visitor.visit_bool(*b),
@@ -224,6 +225,7 @@ impl<'de> serde::Deserializer<'de> for &'de Node {
         }
     }
 
+    /// Reads a string; other values are refused, at their place.
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Complaint> {
         match &self.value {
             Value::Text(t) => visitor.visit_str(t),
@@ -239,6 +241,7 @@ impl<'de> serde::Deserializer<'de> for &'de Node {
         visitor.visit_some(self)
     }
 
+    /// Reads the value as that of the only field of a newtype.
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,

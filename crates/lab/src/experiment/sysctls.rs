@@ -115,7 +115,8 @@ pub fn notes(boot: &Sysctl, changes: &[Change]) -> Vec<String> {
     notes
 }
 
-/// Returns the notes of all cells that the engine runs, each once.
+/// Returns the notes on sysctls of all cells that the engine runs, each note once: which have no
+/// effect in the engine, or are not modelled.
 pub fn notes_of(experiment: &Experiment) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for cell in experiment.cells.iter().filter(|cell| cell.kernel.is_none()) {

@@ -80,7 +80,8 @@ pub struct MeasuredRow {
     pub unsupported: Option<String>,
 }
 
-/// Returns a row's name within its series: the columns that identify it, with `/` between.
+/// Returns a published row's name within its series: the columns that identify it, with `/`
+/// between, and `/monitors` if it was taken while monitors ran.
 pub fn key(row: &PublishedRow) -> String {
     match row.monitors {
         true => row.key() + "/monitors",

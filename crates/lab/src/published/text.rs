@@ -20,8 +20,8 @@ fn totals(rows: &[Scored]) -> [Value; 3] {
     ]
 }
 
-/// Returns the scores of several series as JSON: each as its title and its scored rows, then the
-/// totals and the rows without a value.
+/// Returns the scores of several series as JSON: for each its title, its scored rows and counts,
+/// then the totals of all series and the rows for which the engine has no value.
 pub fn to_json(series: &[(String, Vec<Scored>)]) -> Value {
     let name = |d: Option<Direction>| match d {
         Some(Direction::Up) => json!("up"),

@@ -80,7 +80,8 @@ impl ComparedCell {
 }
 
 impl Comparison {
-    /// Compares the cells of an experiment that was run with their baselines, by elapsed time.
+    /// Compares the cells of an experiment that was run with their baselines, by elapsed time: a
+    /// row for each cell, in matrix order, with the change, its p-value and the endings of runs.
     pub fn new(outcomes: &Outcomes) -> Self {
         let cells = outcomes.experiment.cells.iter().zip(&outcomes.results);
         let elapsed = SummaryTable::elapsed(outcomes);
@@ -307,9 +308,9 @@ fn groups(results: &[Option<RunResult>], samples: &[f64]) -> Option<[Vec<usize>;
     stats::two_groups(samples).map(|both| both.map(number))
 }
 
-/// Returns a text table with a row for each cell that reports the metric `of`: medians over the
-/// iterations, and the number of iterations that report it; empty if no cell does. `table`
-/// describes the columns.
+/// Returns a text table with a row for each cell that reports the metric `of` of `table`: medians
+/// of the table's metrics over the iterations, and the number of iterations that report `of`; empty
+/// if no cell does.
 fn medians(outcomes: &Outcomes, table: &Medians, screen: Screen) -> String {
     let Medians { title, of, columns } = *table;
     let heads = [Col::Words(""), Col::Words(outcomes.experiment.compared())].into_iter();

@@ -395,8 +395,9 @@ impl Group {
 }
 
 impl<'a> Standing<'a> {
-    /// Sorts the policies of a group (`others`, as indices of rows) by how they stand against its
-    /// baseline `base`, the largest change first.
+    /// Sorts the policies of a group into better, worse, … than its baseline by the figure of
+    /// `question`, each list with the largest change first. `base` and `others` are indices of
+    /// rows, and `prices` are the figures in which a gain may cost something.
     fn new(
         question: &'a SummaryTable,
         prices: &'a [SummaryTable],

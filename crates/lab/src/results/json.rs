@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 pub struct ResultsJson;
 
 impl Format for ResultsJson {
+    /// Passes `results.json` with the results of all cells to `emit`.
     fn files(
         &self,
         outcomes: &Outcomes,

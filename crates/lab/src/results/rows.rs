@@ -97,6 +97,7 @@ struct Document<'a> {
 }
 
 impl Format for RowsJson {
+    /// Passes `rows.json` with the report rows of all cells to `emit`.
     fn files(
         &self,
         outcomes: &Outcomes,

@@ -136,6 +136,7 @@ impl Single {
 }
 
 impl Write for Single {
+    /// Writes bytes to the temporary file beside the place, or to the pipe or device itself.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.to {
             To::Beside(file) => file.write(bytes),
@@ -143,6 +144,7 @@ impl Write for Single {
         }
     }
 
+    /// Passes buffered bytes on to the file; they are put in place by `finish`.
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.to {
             To::Beside(file) => file.flush(),

@@ -406,8 +406,8 @@ fn heads(policies: &[&str], widths: &[Widths], columns: &[usize], room: usize) -
     out + "\n"
 }
 
-/// Formats a row for these columns; if its label needs several lines of `room` characters, the
-/// figures stand in the last.
+/// Formats a report row as text, with the figures of the policies in `columns`; if its label needs
+/// several lines of `room` characters, the figures stand in the last.
 fn row_text(line: &Line<'_>, widths: &[Widths], columns: &[usize], room: usize) -> String {
     let mut labels = broken(&line.label, room, "  ");
     let last = labels.pop().unwrap_or_default();

@@ -123,7 +123,7 @@ impl Drawn<'_> {
 /// Merges the scored row of one draw with the same row of the `others`: the figure becomes the
 /// median if more than half of the draws have one, and the row is within its tolerance if it is so
 /// in more than half. Its direction agrees if it does in all draws, and is disputed if it does in
-/// some.
+/// some but not in all.
 fn merge(row: &mut Scored, others: &[&Scored]) {
     let all = others.len() + 1;
     let mut values: Vec<f64> = others.iter().filter_map(|s| s.measured).collect();

@@ -249,8 +249,8 @@ impl ClaimedFolder {
         }
     }
 
-    /// Writes the results to a new folder among the temporary files, because the place `failed`:
-    /// its path and the error.
+    /// Writes the results to a new folder among the temporary files, because the place could not be
+    /// written: `failed` is its path and the error. Returns that folder with the reason.
     fn fall_back(&mut self, fill: Fill<'_>, failed: Failed) -> Result<Published, OutputError> {
         let (path, source) = failed;
         // Keep a log with iterations, so that the run can be resumed.
