@@ -63,8 +63,27 @@ pub enum Pace {
 
 /// The world around a guest: its clock, and its disks.
 pub trait Outside {
-    /// Serves the guest until it has sent its last frame, is gone, or is stopped.
-    fn serve(&mut self, limits: Limits, control: &Control, watched: &mut dyn Watched) -> Ending;
+    /// Serves the guest until it has sent its last frame, is stopped by `control` or a limit, or
+    /// hangs.
+    ///
+    /// # Errors
+    /// A connection is closed or a message is wrong.
+    fn until_it_ends(
+        &mut self,
+        limits: Limits,
+        control: &Control,
+        watched: &mut dyn Watched,
+    ) -> io::Result<Ending>;
+
+    /// Serves the guest until it has sent its last frame, is gone, or is stopped. Returns how it
+    /// ended.
+    fn serve(&mut self, limits: Limits, control: &Control, watched: &mut dyn Watched) -> Ending {
+        match self.until_it_ends(limits, control, watched) {
+            Ok(ending) => ending,
+            Err(e) if gone(&e) => Ending::Gone,
+            Err(e) => Ending::Broken(e),
+        }
+    }
 
     /// Returns the virtual nanoseconds since the guest was switched on.
     fn now(&self) -> u64;
@@ -130,7 +149,7 @@ pub(crate) fn readable<'a>(
 }
 
 /// Returns true if an error means that the guest has closed its end.
-pub(crate) fn gone(e: &io::Error) -> bool {
+fn gone(e: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     matches!(e.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }

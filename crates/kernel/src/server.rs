@@ -7,7 +7,7 @@
 
 use crate::calendar::Calendar;
 use crate::disk::Disk;
-use crate::outside::{Ending, Limits, Outside, Pace, Progress, Watched, gone, readable};
+use crate::outside::{Ending, Limits, Outside, Pace, Progress, Watched, readable};
 use crate::virtio::{Asked, Connection};
 use sim::Control;
 use std::io;
@@ -75,63 +75,6 @@ impl Server {
             calendar: None,
             ports,
         })
-    }
-
-    /// Serves messages of the guest, and moves virtual time to the next event while the guest
-    /// waits, until it ends. Fails if a connection is closed or a message is wrong.
-    fn until_it_ends(
-        &mut self,
-        limits: Limits,
-        control: &Control,
-        watched: &mut dyn Watched,
-    ) -> io::Result<Ending> {
-        let mut progress = Progress::new();
-        let mut follower = (limits.pace == Pace::Ours).then(Follower::new);
-        loop {
-            if control.stop.load(Relaxed) {
-                return Ok(Ending::Stopped);
-            }
-            let now = self.now();
-            if limits.time_ns > 0 && now >= limits.time_ns {
-                return Ok(Ending::TimeLimit);
-            }
-            if progress.to(now) {
-                control.sim_ns.store(now, Relaxed);
-            }
-            let waits = self.calendar.as_ref().is_some_and(Calendar::waiting);
-            // Milliseconds to wait before the next event, if virtual time may not outrun wall time.
-            let early = match &mut follower {
-                Some(follower) if waits => follower.early(self.next_event(), Instant::now()),
-                _ => None,
-            };
-            // A driver's first messages have no replies: further ones may still be on their way.
-            match self.listen(if waits { early.unwrap_or(0) } else { 200 })? {
-                Source::Nobody if waits => {
-                    if watched.done() {
-                        return Ok(Ending::Done);
-                    }
-                    if early.is_none() {
-                        self.step(limits.pace)?;
-                    }
-                }
-                Source::Nobody => {
-                    if let Some(still) = progress.stalled_for(limits.patience) {
-                        return Ok(Ending::Hung(still));
-                    }
-                    if !watched.alive() {
-                        return Ok(Ending::Gone);
-                    }
-                }
-                Source::Clock => self.serve_clock()?,
-                Source::Port(i) => self.serve_disk(i)?,
-            }
-            // A guest that sends messages without end but never moves its time also counts as hung.
-            if progress.on_message()
-                && let Some(still) = progress.stalled_for(limits.patience)
-            {
-                return Ok(Ending::Hung(still));
-            }
-        }
     }
 
     /// Returns the virtual time in nanoseconds of the next event: a completion of a disk, or the
@@ -273,11 +216,60 @@ impl Server {
 }
 
 impl Outside for Server {
-    fn serve(&mut self, limits: Limits, control: &Control, watched: &mut dyn Watched) -> Ending {
-        match self.until_it_ends(limits, control, watched) {
-            Ok(ending) => ending,
-            Err(e) if gone(&e) => Ending::Gone,
-            Err(e) => Ending::Broken(e),
+    /// Serves messages of the guest, and moves virtual time to the next event while the guest
+    /// waits, until it ends. Fails if a connection is closed or a message is wrong.
+    fn until_it_ends(
+        &mut self,
+        limits: Limits,
+        control: &Control,
+        watched: &mut dyn Watched,
+    ) -> io::Result<Ending> {
+        let mut progress = Progress::new();
+        let mut follower = (limits.pace == Pace::Ours).then(Follower::new);
+        loop {
+            if control.stop.load(Relaxed) {
+                return Ok(Ending::Stopped);
+            }
+            let now = self.now();
+            if limits.time_ns > 0 && now >= limits.time_ns {
+                return Ok(Ending::TimeLimit);
+            }
+            if progress.to(now) {
+                control.sim_ns.store(now, Relaxed);
+            }
+            let waits = self.calendar.as_ref().is_some_and(Calendar::waiting);
+            // Milliseconds to wait before the next event, if virtual time may not outrun wall time.
+            let early = match &mut follower {
+                Some(follower) if waits => follower.early(self.next_event(), Instant::now()),
+                _ => None,
+            };
+            // A driver's first messages have no replies: further ones may still be on their way.
+            match self.listen(if waits { early.unwrap_or(0) } else { 200 })? {
+                Source::Nobody if waits => {
+                    if watched.done() {
+                        return Ok(Ending::Done);
+                    }
+                    if early.is_none() {
+                        self.step(limits.pace)?;
+                    }
+                }
+                Source::Nobody => {
+                    if let Some(still) = progress.stalled_for(limits.patience) {
+                        return Ok(Ending::Hung(still));
+                    }
+                    if !watched.alive() {
+                        return Ok(Ending::Gone);
+                    }
+                }
+                Source::Clock => self.serve_clock()?,
+                Source::Port(i) => self.serve_disk(i)?,
+            }
+            // A guest that sends messages without end but never moves its time also counts as hung.
+            if progress.on_message()
+                && let Some(still) = progress.stalled_for(limits.patience)
+            {
+                return Ok(Ending::Hung(still));
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::bell::{Bell, Device, Rung};
 use crate::disk::Disk;
-use crate::outside::{Ending, Limits, Outside, Progress, Watched, gone, readable};
+use crate::outside::{Ending, Limits, Outside, Progress, Watched, readable};
 use sim::Control;
 use std::fs::File;
 use std::io::{self, Write};
@@ -71,6 +71,37 @@ impl Server {
         })
     }
 
+    /// Serves one message of a device. Returns true if the guest has sent bytes.
+    fn port(&mut self, i: usize, limit: u64) -> io::Result<bool> {
+        let again = |now: u64| {
+            let next = now.saturating_add(LEASH);
+            if limit > now { next.min(limit) } else { next }
+        };
+        let port = &mut self.ports[i];
+        match port {
+            Port::Listens(listener, device) => {
+                let socket = listener.accept()?.0;
+                let device = device.take().expect("a socket is connected once");
+                *port = Port::Rings(Bell::new(socket, device));
+                Ok(false)
+            }
+            Port::Rings(bell) => match bell.serve(&self.memory, &again)? {
+                Rung::SetUp => Ok(false),
+                Rung::Turn(now) => {
+                    self.now = self.now.max(now);
+                    Ok(false)
+                }
+                Rung::Said(now, bytes) => {
+                    self.now = self.now.max(now);
+                    self.frames.write_all(&bytes)?;
+                    Ok(true)
+                }
+            },
+        }
+    }
+}
+
+impl Outside for Server {
     fn until_it_ends(
         &mut self,
         limits: Limits,
@@ -117,45 +148,6 @@ impl Server {
                     return Ok(Ending::Hung(still));
                 }
             }
-        }
-    }
-
-    /// Serves one message of a device. Returns true if the guest has sent bytes.
-    fn port(&mut self, i: usize, limit: u64) -> io::Result<bool> {
-        let again = |now: u64| {
-            let next = now.saturating_add(LEASH);
-            if limit > now { next.min(limit) } else { next }
-        };
-        let port = &mut self.ports[i];
-        match port {
-            Port::Listens(listener, device) => {
-                let socket = listener.accept()?.0;
-                let device = device.take().expect("a socket is connected once");
-                *port = Port::Rings(Bell::new(socket, device));
-                Ok(false)
-            }
-            Port::Rings(bell) => match bell.serve(&self.memory, &again)? {
-                Rung::SetUp => Ok(false),
-                Rung::Turn(now) => {
-                    self.now = self.now.max(now);
-                    Ok(false)
-                }
-                Rung::Said(now, bytes) => {
-                    self.now = self.now.max(now);
-                    self.frames.write_all(&bytes)?;
-                    Ok(true)
-                }
-            },
-        }
-    }
-}
-
-impl Outside for Server {
-    fn serve(&mut self, limits: Limits, control: &Control, watched: &mut dyn Watched) -> Ending {
-        match self.until_it_ends(limits, control, watched) {
-            Ok(ending) => ending,
-            Err(e) if gone(&e) => Ending::Gone,
-            Err(e) => Ending::Broken(e),
         }
     }
 
