@@ -17,7 +17,7 @@ pub mod wire;
 
 /// Returns the value `name` of the text of `/proc/meminfo`, in kB; `None` if it is missing.
 #[cfg(target_os = "linux")]
-pub(crate) fn meminfo(text: &str, name: &str) -> Option<u64> {
+pub fn meminfo(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     value.trim().trim_end_matches("kB").trim().parse().ok()

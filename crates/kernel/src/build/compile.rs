@@ -128,16 +128,23 @@ fn estimate(plan: &Plan, earlier: Option<&Record>, site: &Site<'_>) -> String {
     }
 }
 
+/// Returns the compiler's command that makes the library of `fixed.c`, which guests and tools of
+/// filesystems are started with.
+pub(crate) fn compiler_of_preload(source: &Path, library: &Path) -> Command {
+    let mut gcc = tool("gcc");
+    gcc.args(["-O2", "-fPIC", "-shared", "-o"])
+        .arg(library)
+        .arg(source)
+        .arg("-ldl");
+    gcc
+}
+
 impl Site<'_> {
     /// Compiles the library (`fixed.c`) that guests are started with, and returns its path.
     fn preload(&mut self, work: &Path, watch: &mut dyn Watch) -> Result<PathBuf, BuildError> {
         let (source, library) = (work.join("fixed.c"), work.join("seed.so"));
         write_file(&source, FIXED.as_bytes())?;
-        let mut gcc = tool("gcc");
-        gcc.args(["-O2", "-fPIC", "-shared", "-o"])
-            .arg(&library)
-            .arg(&source)
-            .arg("-ldl");
+        let gcc = compiler_of_preload(&source, &library);
         self.log
             .run(gcc, self.lock, watch, |_, _| {})?
             .or_failed("compiling a library", &self.log)?;

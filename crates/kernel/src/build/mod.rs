@@ -30,9 +30,11 @@ pub use error::BuildError;
 pub use record::{Built, Listed, Record};
 
 use cache::{make_folder, remove_folder, write_file};
+pub(crate) use compile::compiler_of_preload;
 use config::{Fragment, Wanted};
 use own::Own;
 use patch::{Patch, Patched};
+pub(crate) use run::tool;
 use scan::Scan;
 pub(crate) use scan::hex;
 use sha2::{Digest as _, Sha256};

@@ -5,7 +5,8 @@
 //! qemu/NAME/   vmlinuz, modules/NN-NAME.ko in the order of loading, seed.so, kernel.toml
 //! ```
 
-use crate::build::{BuildError, Cache, check_name, hex};
+use crate::build::{BuildError, Cache, check_name, compiler_of_preload, hex, tool};
+use crate::guest::mount_type;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use sim::spec::FsKind;
@@ -99,11 +100,8 @@ impl Installed {
     /// Returns the files of the modules that a guest with these filesystems loads, in order.
     pub fn modules(&self, filesystems: &[FsKind]) -> Vec<PathBuf> {
         let wanted = |feature: &str| {
-            let kinds = filesystems.iter().map(|kind| match kind.name() {
-                "ext2" | "ext3" => "ext4",
-                name => name,
-            });
-            feature.is_empty() || kinds.into_iter().any(|name| name == feature)
+            let mut drivers = filesystems.iter().map(|kind| mount_type(*kind).0);
+            feature.is_empty() || drivers.any(|driver| driver == feature)
         };
         let lists = self.record.modules.iter().filter(|(f, _)| wanted(f));
         let mut seen = BTreeSet::new();
@@ -259,7 +257,7 @@ fn read_module(path: &Path) -> Result<Vec<u8>, BuildError> {
         _ => return fs::read(path).map_err(|e| BuildError::io("can't read", path, e)),
     };
     output(
-        Command::new(program).arg("-dc").arg(path),
+        tool(program).arg("-dc").arg(path),
         &path.display().to_string(),
     )
 }
@@ -270,7 +268,7 @@ fn build_driver(headers: &Path, folder: &Path) -> Result<Vec<u8>, BuildError> {
         let path = folder.join(name);
         fs::write(&path, text).map_err(|e| BuildError::io("can't write", &path, e))?;
     }
-    let mut make = Command::new("make");
+    let mut make = tool("make");
     make.arg("-s")
         .arg("-C")
         .arg(headers)
@@ -278,10 +276,7 @@ fn build_driver(headers: &Path, folder: &Path) -> Result<Vec<u8>, BuildError> {
         .arg("modules");
     output(&mut make, "building the driver of the guest's disks")?;
     let built = folder.join("lowmark.ko");
-    output(
-        Command::new("strip").arg("--strip-debug").arg(&built),
-        "the driver",
-    )?;
+    output(tool("strip").arg("--strip-debug").arg(&built), "the driver")?;
     fs::read(&built).map_err(|e| BuildError::io("can't read", &built, e))
 }
 
@@ -290,11 +285,7 @@ fn compile_preload(to: &Path, folder: &Path) -> Result<(), BuildError> {
     let source = folder.join("fixed.c");
     fs::write(&source, crate::build::FIXED)
         .map_err(|e| BuildError::io("can't write", &source, e))?;
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-fPIC", "-shared", "-o"])
-        .arg(to)
-        .arg(&source)
-        .arg("-ldl");
+    let mut gcc = compiler_of_preload(&source, to);
     output(&mut gcc, "compiling the library for tools of filesystems").map(drop)
 }
 

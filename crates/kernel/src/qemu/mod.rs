@@ -52,9 +52,7 @@ fn mips(machine: &Machine) -> u64 {
 /// Returns this computer's memory in bytes.
 fn host_memory() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|total| total.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kib.map_or(u64::MAX, |kib| kib * 1024)
+    ::guest::meminfo(&text, "MemTotal").map_or(u64::MAX, |kib| kib * 1024)
 }
 
 /// A kernel with all that its guests need.

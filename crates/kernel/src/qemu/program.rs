@@ -39,6 +39,16 @@ pub struct Missing {
     pub remedy: &'static str,
 }
 
+impl Missing {
+    /// The lack of a QEMU, or of one that is new enough.
+    fn qemu(what: String) -> Self {
+        Self {
+            what,
+            remedy: REMEDY,
+        }
+    }
+}
+
 impl std::fmt::Display for Missing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.what, self.remedy)
@@ -56,17 +66,13 @@ pub fn find() -> Result<Program, Missing> {
 
 /// Looks for a QEMU in `PATH` and asks it for its version.
 fn look() -> Result<Program, Missing> {
-    let missing = |what: String| Missing {
-        what,
-        remedy: REMEDY,
-    };
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&folders).map(|folder| folder.join(NAME));
     let path = places
         .find(|path| path.is_file())
-        .ok_or_else(|| missing(format!("there is no {NAME}")))?;
+        .ok_or_else(|| Missing::qemu(format!("there is no {NAME}")))?;
     let said = Command::new(&path).arg("--version").output();
-    let said = said.map_err(|e| missing(format!("{}: {e}", path.display())))?;
+    let said = said.map_err(|e| Missing::qemu(format!("{}: {e}", path.display())))?;
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
     if !Path::new(FIRMWARE).exists() {
         return Err(Missing {
@@ -79,18 +85,14 @@ fn look() -> Result<Program, Missing> {
 
 /// Judges a QEMU by the text of its `--version`.
 fn of_version(path: PathBuf, text: &str) -> Result<Program, Missing> {
-    let missing = |what: String| Missing {
-        what,
-        remedy: REMEDY,
-    };
-    let unknown = || missing(format!("{}: can't read its version", path.display()));
+    let unknown = || Missing::qemu(format!("{}: can't read its version", path.display()));
     let mut words = text.split_whitespace().skip_while(|w| *w != "version");
     let version = words.nth(1).ok_or_else(unknown)?.to_owned();
     let major = version.split('.').next().and_then(|n| n.parse().ok());
     let major: u32 = major.ok_or_else(unknown)?;
     if major < OLDEST {
         let what = format!("{} is QEMU {version}, older than {OLDEST}", path.display());
-        return Err(missing(what));
+        return Err(Missing::qemu(what));
     }
     let plugin_api = if major >= LATER.0 { LATER.1 } else { EARLIER };
     Ok(Program {
