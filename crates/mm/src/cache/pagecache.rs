@@ -40,6 +40,13 @@ pub enum Entered {
     NoMemory,
 }
 
+/// Returns a time (ns) in milliseconds, as pages carry the time at which they entered the cache; it
+/// wraps after 49 days.
+#[inline(always)]
+pub(crate) fn milliseconds(ns: u64) -> u32 {
+    (ns / 1_000_000) as u32
+}
+
 impl<W: World> Mm<W> {
     /// Returns the leaf of a file's tree (a node of the pool) whose 64 slots include page `index`,
     /// if the tree has it. The caller holds the tree lock, as for all functions here that take no
@@ -641,21 +648,18 @@ impl<W: World> Mm<W> {
     pub(crate) fn list_new_page(&self, pfn: Pfn, z: usize, lru: Lru) {
         self.stat.inc(self.world.cpu(), z, ZoneStat::NrFilePages);
         if self.watches_pages() {
-            self.frames.page(pfn).set_private(self.milliseconds());
+            self.frames
+                .page(pfn)
+                .set_private(milliseconds(self.world.now()));
         }
         self.lru_cache_add(pfn, lru);
-    }
-
-    /// Returns the time in milliseconds, which wraps after 49 days.
-    fn milliseconds(&self) -> u32 {
-        (self.world.now() / 1_000_000) as u32
     }
 
     /// Adds the age (time in the cache) of a file page that reclaim takes to its zone's sums, while
     /// pages are watched, and counts a page of read-ahead that was never used.
     pub(crate) fn note_reclaimed(&self, page: Page<'_, W>) {
         let z = page.zone();
-        let age = self.milliseconds().wrapping_sub(page.private());
+        let age = milliseconds(self.world.now()).wrapping_sub(page.private());
         self.zones[z].reclaimed_age.fetch_add(u64::from(age));
         self.zones[z].reclaimed_aged.fetch_add(1);
         if page.has(flag::UNUSED) {

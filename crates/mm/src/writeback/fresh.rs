@@ -14,7 +14,7 @@
 //! the others.
 
 use crate::cache::mapping::{I_DIRTY_PAGES, Mapping};
-use crate::cache::pagecache::{Brought, Entered};
+use crate::cache::pagecache::{Brought, Entered, milliseconds};
 use crate::cache::tree::{Leaf, SLOTS, Tag};
 use crate::memory::alloc::AtMin;
 use crate::memory::frame::{flag, zone_of};
@@ -98,6 +98,8 @@ struct Run<'a, W: World> {
     dirty: bool,
     /// Whether pages may be made in batches.
     batches: bool,
+    /// Whether pages carry the time at which they entered the cache ([`Mm::watch_pages`]).
+    watched: bool,
     /// Time that a page costs beside its allocation (ns).
     rest_ns: u64,
 }
@@ -133,10 +135,8 @@ impl<W: World> Mm<W> {
             m: &self.mappings[fresh.mapping as usize],
             node: self.local_node(),
             dirty,
-            batches: ready.is_none()
-                && self.tracker.is_none()
-                && !self.watches_pages()
-                && !self.traced(),
+            batches: ready.is_none() && self.tracker.is_none() && !self.traced(),
+            watched: self.watches_pages(),
         };
         let mut leaf = run.leaf(self, fresh.first);
         // A page allocated at the min watermark is most often followed by another one.
@@ -327,7 +327,7 @@ impl<W: World> Mm<W> {
         self.world.alloc_latency(AllocPath::KswapdWoken, row.ns);
         self.world.charge_ns(run.rest_ns);
         let page = row.from.pcp.pop_front().expect("there is one");
-        self.make_fresh(run, leaf, &row.from, (index, slot), |_| page);
+        self.make_fresh(run, leaf, &row.from, (index, slot, 0), |_| page);
         Some((1, self.end_batch(run, 0, true)))
     }
 
@@ -452,7 +452,7 @@ impl<W: World> Mm<W> {
         let (slots, row) = (&slots[..n as usize], &row[..n as usize]);
         source.pcp.drop_front(n);
         let page = |nth| row[nth as usize].get();
-        self.make_fresh(run, leaf, &source, (index, slots), page);
+        self.make_fresh(run, leaf, &source, (index, slots, page_ns), page);
         Some((n, self.end_batch(run, passed, last)))
     }
 
@@ -471,7 +471,7 @@ impl<W: World> Mm<W> {
         let zone = self.frames.zone(pfn);
         let stat = self.stat.on(self.world.cpu(), zone);
         let slot = std::slice::from_ref(leaf.slot(index));
-        self.enter_fresh(run, leaf, (zone, &stat), (index, slot), |_| pfn);
+        self.enter_fresh(run, leaf, (zone, &stat), (index, slot, 0), |_| pfn);
     }
 
     /// Returns how many of `n` pages of a run, which take `ns` nanoseconds each, come before the
@@ -583,20 +583,27 @@ impl<W: World> Mm<W> {
         let end = self.world.now() - run.rest_ns;
         self.world.alloc_latencies(alloc_ns, n, end);
         let page = |nth| pages[nth as usize];
-        self.make_fresh(run, leaf, source, (index, &slots[..n as usize]), page);
+        let slots = &slots[..n as usize];
+        self.make_fresh(
+            run,
+            leaf,
+            source,
+            (index, slots, alloc_ns + run.rest_ns),
+            page,
+        );
         Some((n, self.end_batch(run, n - u32::from(last), last)))
     }
 
     /// Counts the allocations of a batch from `source` and enters its pages into the empty `slots`
-    /// of a leaf, from page index `index` on. `page`: returns the frame of the nth page. The time
-    /// of the pages was charged before.
+    /// of a leaf, from page index `index` on, each `ns` nanoseconds after the one before. `page`:
+    /// returns the frame of the nth page. The time of the pages was charged before.
     #[inline(always)]
     fn make_fresh(
         &self,
         run: &Run<'_, W>,
         leaf: &Leaf<'_, W>,
         source: &Source<'_, W>,
-        (index, slots): (u32, &[W::U32]),
+        (index, slots, ns): (u32, &[W::U32], u64),
         page: impl Fn(u32) -> Pfn,
     ) {
         let n = slots.len() as u32;
@@ -607,23 +614,28 @@ impl<W: World> Mm<W> {
             source.stat.add(ZoneStat::NrAllocBatch, -(n as i32));
             self.note_used_up(source.zone);
         }
-        self.enter_fresh(run, leaf, (source.zone, &source.stat), (index, slots), page);
+        let stat = &source.stat;
+        self.enter_fresh(run, leaf, (source.zone, stat), (index, slots, ns), page);
     }
 
     /// Enters pages of a zone into the empty `slots` of a leaf, from page index `index` on: sets
     /// their flags, puts them into the CPU's batch for the inactive list, and counts and tags them.
-    /// `stat`: the counters of the zone on this CPU; `page`: returns the frame of the nth page.
+    /// `ns`: time between two pages, of which the last one has just passed; `stat`: the counters of
+    /// the zone on this CPU; `page`: returns the frame of the nth page.
     #[inline(always)]
     fn enter_fresh(
         &self,
         run: &Run<'_, W>,
         leaf: &Leaf<'_, W>,
         (zone, stat): (usize, &ZoneCounters<'_, W>),
-        (index, slots): (u32, &[W::U32]),
+        (index, slots, ns): (u32, &[W::U32], u64),
         page: impl Fn(u32) -> Pfn,
     ) {
         let n = slots.len() as u32;
         let mapping = run.fresh.mapping;
+        // A page enters the cache once its place in the index is made (`list_new_page`).
+        let last_at = self.world.now() - (run.rest_ns - self.world.price(Cost::PageIndex));
+        let entered_at = |nth: u32| last_at - u64::from(n - 1 - nth) * ns;
         let bits = flag::USED
             | flag::CACHED
             | match run.fresh.state {
@@ -647,6 +659,9 @@ impl<W: World> Mm<W> {
                 page.reset_flags(zone, bits);
                 page.set_mapcount(0);
                 page.set_mapping(mapping, index + nth);
+                if run.watched {
+                    page.set_private(milliseconds(entered_at(nth)));
+                }
                 slot.set(pfn + 1);
                 pfn
             }));
