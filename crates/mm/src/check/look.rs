@@ -8,9 +8,10 @@
 //! between it checks
 //!
 //! - **sums** that are kept independently of each other, exactly and in every zone: free blocks
-//!   by order against free pages; file and anonymous pages against the LRU lists, the batches in
-//!   front of them and pages that tasks have isolated; dirty and written pages of devices against
-//!   those of zones; the pages in files' indexes against the pages and tags in their leaves;
+//!   by order against free pages; pages on CPUs' lists against their running counts; file and
+//!   anonymous pages against the LRU lists, the batches in front of them and pages that tasks have
+//!   isolated; dirty and written pages of devices against those of zones; the pages in files'
+//!   indexes against the pages and tags in their leaves;
 //! - **ends of lists**, where all of the work is done: links, membership, order;
 //! - **waits**: no task waits for memory, a throttle or a reserve, and no daemon for work, that
 //!   is available;
@@ -22,6 +23,7 @@
 
 use super::{Counter, Recount};
 use crate::memory::frame::flag;
+use crate::memory::pcp::Pcp;
 use crate::memory::zone::{LRU_LISTS, Lru, Zone};
 use crate::memory::{buddy, frame};
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
@@ -171,9 +173,25 @@ impl Recount {
                 }
             }
             check_range(mm, z, free + mm.pcp_pages(z), pages)?;
+            check_cpu_lists(mm, z)?;
         }
         Ok(())
     }
+}
+
+/// Checks that every CPU counts the pages that its lists of zone `z` hold.
+fn check_cpu_lists<W: World>(mm: &Mm<W>, z: usize) -> Result<(), String> {
+    for cpu in 0..mm.config.cpus {
+        let on_lists: u32 = mm.own_pcps(z, cpu).iter().map(Pcp::pages).sum();
+        let counted = mm.pcp_count(z, cpu);
+        if counted != on_lists {
+            return Err(format!(
+                "{}: CPU {cpu} counts {counted} pages on its lists, which hold {on_lists}",
+                mm.zone_name(z)
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the number of pages allocated, freed, faulted, scanned, dirtied and written since boot,

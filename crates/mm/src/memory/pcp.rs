@@ -284,8 +284,7 @@ impl<W: World> Mm<W> {
             pfn
         };
         if self.lists_by_watermark() {
-            let pages = pages.iter().map(prepared);
-            return pages.for_each(|pfn| self.free_to_tuned(z, pfn));
+            return self.free_row_to_tuned(z, pages.iter().map(prepared));
         }
         if self.grouped() {
             let pages = pages.iter().map(prepared);
@@ -371,6 +370,25 @@ impl<W: World> Mm<W> {
         let pcp = self.pcp(z, self.world.cpu(), list);
         pcp.lock.with(|| pcp.push_front(pfn));
         self.return_over_high(z, 0, list);
+    }
+
+    /// Does [`Self::free_to_tuned`] for several pages of zone `z`, one after the other.
+    fn free_row_to_tuned(&self, z: usize, pages: impl Iterator<Item = Pfn>) {
+        let (zone, cpu) = (&self.zones[z], self.world.cpu());
+        let (own, tuning) = (self.own_pcps(z, cpu), self.tuning(z, cpu));
+        let mut count = self.pcp_count(z, cpu);
+        for pfn in pages {
+            let list = self.list_of_page(pfn);
+            let pcp = &own[list];
+            pcp.lock.with(|| pcp.push_front(pfn));
+            count += 1;
+            let over = self.pages_to_return_of(zone, tuning, count, 0);
+            if over > 0 {
+                self.return_pages(z, cpu, over, list);
+                self.returned(z);
+                count = self.pcp_count(z, cpu);
+            }
+        }
     }
 
     /// Returns every page of every CPU's lists to the buddy lists.

@@ -46,6 +46,7 @@ impl<W: World> Mm<W> {
                 (pcp.pop_front(), n)
             }
         });
+        self.count_blocks(z, cpu, order, n as i32 - i32::from(block.is_some()));
         if n > 0 {
             let pages = (n << order) as i32;
             self.stat.add(cpu, z, ZoneStat::NrFreePages, -pages);
@@ -63,8 +64,10 @@ impl<W: World> Mm<W> {
     pub(crate) fn free_block(&self, z: usize, pfn: Pfn, order: u32) {
         debug_assert!(!self.frames.has(pfn, flag::BUDDY));
         let index = self.list_index(order, self.list_of_page(pfn));
-        let pcp = self.pcp(z, self.world.cpu(), index);
+        let cpu = self.world.cpu();
+        let pcp = self.pcp(z, cpu, index);
         pcp.with_lock(|| pcp.push_front(pfn));
+        self.count_blocks(z, cpu, order, 1);
         self.return_over_high(z, order, index);
     }
 
@@ -93,7 +96,10 @@ impl<W: World> Mm<W> {
             left = left.saturating_sub(blocks << order);
             match order {
                 0 => pcp.return_some(blocks, |pages| self.free_bulk(z, pages)),
-                _ => pcp.return_some(blocks, |pages| self.free_blocks(z, order, pages)),
+                _ => {
+                    pcp.return_some(blocks, |pages| self.free_blocks(z, order, pages));
+                    self.count_blocks(z, cpu, order, -(blocks as i32));
+                }
             }
         }
     }

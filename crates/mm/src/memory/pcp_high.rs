@@ -77,6 +77,8 @@ pub(crate) struct Tuning<W: World> {
     count: W::U32,
     /// 1 if the last free was one of a block (`PCPF_PREV_FREE_HIGH_ORDER`).
     freed_block: W::U32,
+    /// Pages in the blocks on the lists of orders above 0.
+    in_blocks: W::U32,
 }
 
 impl<W: World> Tuning<W> {
@@ -91,6 +93,7 @@ impl<W: World> Tuning<W> {
             freed: zero(),
             count: zero(),
             freed_block: zero(),
+            in_blocks: zero(),
         }
     }
 }
@@ -109,10 +112,26 @@ impl<W: World> Mm<W> {
         &self.pcp_tuning[z * self.config.cpus + cpu]
     }
 
-    /// Returns the number of pages on one CPU's lists of a zone.
+    /// Returns the number of pages on one CPU's lists of a zone: those of the lists of single
+    /// pages, which every free asks for, and the running count of pages in blocks.
     #[inline(always)]
     pub(crate) fn pcp_count(&self, z: usize, cpu: usize) -> u32 {
-        self.own_pcps(z, cpu).iter().map(Pcp::pages).sum()
+        let single = &self.own_pcps(z, cpu)[..self.lists];
+        let single: u32 = single.iter().map(Pcp::count).sum();
+        match self.lists_by_watermark() {
+            true => single + self.tuning(z, cpu).in_blocks.get(),
+            false => single,
+        }
+    }
+
+    /// Adds `blocks` blocks of 2^`order` pages, an order above 0, to the count of pages in blocks
+    /// on one CPU's lists of a zone; negative: takes them off.
+    #[inline(always)]
+    pub(crate) fn count_blocks(&self, z: usize, cpu: usize, order: u32, blocks: i32) {
+        debug_assert!(order > 0, "single pages are counted by their lists");
+        let in_blocks = &self.tuning(z, cpu).in_blocks;
+        let now = in_blocks.get().checked_add_signed(blocks << order);
+        in_blocks.set(now.expect("blocks leave the lists that they are on"));
     }
 
     /// Returns the number of pages at which one CPU's lists of zone `z` return some to the buddy
@@ -152,6 +171,7 @@ impl<W: World> Mm<W> {
 
     /// Halves the count of pages freed in a row (`freed`) for each page allocated since the last
     /// call. `count`: pages on the CPU's lists now.
+    #[inline(always)]
     fn note_allocated(&self, t: &Tuning<W>, count: u32) {
         let allocated = t.count.get().saturating_sub(count).min(31);
         t.freed.set(t.freed.get() >> allocated);
@@ -255,9 +275,22 @@ impl<W: World> Mm<W> {
     /// the lists hold fewer than they may. Blocks freed after many pages, or one after the other,
     /// should be joined: then all pages go back, or 32 batches.
     pub(crate) fn pages_to_return(&self, z: usize, order: u32) -> u32 {
-        let (zone, cpu) = (&self.zones[z], self.world.cpu());
-        let (t, batch) = (self.tuning(z, cpu), zone.pcp_batch);
+        let cpu = self.world.cpu();
         let count = self.pcp_count(z, cpu);
+        self.pages_to_return_of(&self.zones[z], self.tuning(z, cpu), count, order)
+    }
+
+    /// Does [`Self::pages_to_return`] for a caller that has looked up the zone, the state of this
+    /// CPU's lists there, and the number of pages on them.
+    #[inline(always)]
+    pub(super) fn pages_to_return_of(
+        &self,
+        zone: &Zone<W>,
+        t: &Tuning<W>,
+        count: u32,
+        order: u32,
+    ) -> u32 {
+        let batch = zone.pcp_batch;
         self.note_allocated(t, count - (1 << order));
         t.count.set(count);
         let after_block = t.freed_block.get() != 0;
@@ -276,7 +309,7 @@ impl<W: World> Mm<W> {
                         .set(t.high.get().saturating_sub(most).max(t.least.get()));
                     return count.min(most);
                 }
-                let high = self.tuned_high(z, t, count);
+                let high = Self::tuned_high(zone, t, count);
                 match count >= high {
                     true => t.freed.get().clamp(batch, (high - batch).max(batch)),
                     false => 0,
@@ -307,8 +340,8 @@ impl<W: World> Mm<W> {
     /// Returns the number of pages that a CPU's lists of 6.7 may hold at a free, and changes it for
     /// later: smaller while kswapd works or the zone is below its high watermark, larger after many
     /// frees in a row (`nr_pcp_high`). `count`: pages on the lists now.
-    fn tuned_high(&self, z: usize, t: &Tuning<W>, count: u32) -> u32 {
-        let zone = &self.zones[z];
+    #[inline(always)]
+    fn tuned_high(zone: &Zone<W>, t: &Tuning<W>, count: u32) -> u32 {
         let (least, most, batch) = (t.least.get(), t.most.get(), zone.pcp_batch);
         let high = t.high.get();
         let freed = t.freed.get().max(batch);
