@@ -45,6 +45,13 @@ impl Ends {
     pub fn takes_page(self, pages: u32, index: u32) -> bool {
         pages < self.pages && !index.is_multiple_of(self.align)
     }
+
+    /// Returns how many consecutive pages of the file, from page `index` on, an end of `pages` pages
+    /// takes that takes the first of them; at least 1.
+    fn room(self, pages: u32, index: u32) -> u32 {
+        debug_assert!(pages < self.pages, "a full end takes no page");
+        (self.pages - pages).min(self.align - index % self.align)
+    }
 }
 
 /// An end: a run of a file's pages that leave writeback, or are unlocked after a read, together.
@@ -214,15 +221,24 @@ impl Growing {
         self.joins(pfn) || self.segments < segments
     }
 
-    /// Adds a page whose place is `block` and whose frame is `pfn` to the bio; adjacent frames
-    /// share a segment.
-    fn grow(&mut self, block: u64, pfn: Pfn) {
+    /// Adds pages whose places begin at `block` and whose frames are `pfns` to the bio, as far as
+    /// it has room in at most `segments` segments; adjacent frames share one. Returns their number,
+    /// which is at least 1: the first one fits.
+    fn grow(&mut self, block: u64, pfns: &[Pfn], segments: u32) -> u32 {
+        debug_assert!(self.has_room(pfns[0], segments), "no room for a page");
         if self.pages == 0 {
             self.block = block;
         }
-        self.segments += u32::from(!self.joins(pfn));
-        self.pages += 1;
-        self.last = pfn;
+        let before = self.pages;
+        for &pfn in pfns {
+            if !self.has_room(pfn, segments) {
+                break;
+            }
+            self.segments += u32::from(!self.joins(pfn));
+            self.pages += 1;
+            self.last = pfn;
+        }
+        self.pages - before
     }
 }
 
@@ -352,11 +368,12 @@ impl Gathered {
             self.fresh_until = self.fresh_until.max(first + len);
         }
         let limits = self.limits(mm, fresh);
-        for (i, &pfn) in (0..).zip(pfns) {
-            let block = block + u64::from(i);
+        let mut added = 0;
+        while let Some(&pfn) = pfns.get(added as usize) {
+            let (block, index) = (block + u64::from(added), first + added);
             let has_room = self.bio.has_room(pfn, limits.segments);
             if let Some((id, next)) = self.open {
-                let full = |e: &mut End| !limits.takes_page(e.pages, first + i);
+                let full = |e: &mut End| !limits.takes_page(e.pages, index);
                 if next != block || mm.world.ends.change(id, full) || (!has_room && limits.by_bio) {
                     self.submit(mm).await;
                     if fresh {
@@ -370,7 +387,7 @@ impl Gathered {
                 Some((id, _)) => id,
                 None => mm.world.ends.open(End {
                     mapping: self.mapping,
-                    first: first + i,
+                    first: index,
                     pages: 0,
                     left: 0,
                     bios: 0,
@@ -381,16 +398,21 @@ impl Gathered {
                 }),
             };
             let begins_bio = self.bio.pages == 0;
-            mm.world.ends.change(id, |e| {
-                e.pages += 1;
-                e.left += 1;
+            // The page, and those behind it that go into the same end and bio.
+            let n = mm.world.ends.change(id, |e| {
+                let rest = &pfns[added as usize..];
+                let most = rest.len().min(limits.room(e.pages, index) as usize);
+                let n = self.bio.grow(block, &rest[..most], limits.segments);
+                e.pages += n;
+                e.left += n;
                 e.bios += u32::from(begins_bio);
+                n
             });
             if begins_bio {
                 mm.bio_begun();
             }
-            self.bio.grow(block, pfn);
-            self.open = Some((id, block + 1));
+            self.open = Some((id, block + u64::from(n)));
+            added += n;
         }
     }
 

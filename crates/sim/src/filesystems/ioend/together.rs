@@ -46,14 +46,16 @@ pub(in super::super) async fn read_together<const T: bool>(
         };
         let len = len.min(end - at);
         mm.world.reuse.fetched(mapping, at, len);
-        for block in block..block + u64::from(len) {
-            let pfn = pfns[(at - index) as usize];
-            let follows = bio.block + u64::from(bio.pages) == block && bio.has_room(pfn, vector);
+        let (first, to) = (at, at + len);
+        while at < to {
+            let block = block + u64::from(at - first);
+            let pfns = &pfns[(at - index) as usize..(to - index) as usize];
+            let follows =
+                bio.block + u64::from(bio.pages) == block && bio.has_room(pfns[0], vector);
             if bio.pages > 0 && !follows {
                 submit(mm, fs, (mapping, at), std::mem::take(&mut bio), vector).await;
             }
-            bio.grow(block, pfn);
-            at += 1;
+            at += bio.grow(block, pfns, vector);
         }
     }
     submit(mm, fs, (mapping, end), bio, vector).await;
