@@ -122,6 +122,8 @@ pub struct Request {
     pub modules: PathBuf,
     /// Its headers, against which the driver is built.
     pub headers: PathBuf,
+    /// The folder of the system whose compiler builds the driver: `/`, or a system below it.
+    pub root: PathBuf,
     /// The release.
     pub release: String,
     /// The name for `policy = "kernel:NAME"`.
@@ -129,11 +131,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// Finds the kernel that Debian's package of this version installed: the newest of several.
-    /// `root` is `/`, but for tests.
+    /// Finds the kernel that Debian's package of this version installed in the system in `root`:
+    /// the newest of several. `root` is `/`, or a folder with another release of Debian, as
+    /// debootstrap makes it.
     ///
     /// # Errors
-    /// The package, or that of its headers, is not installed; the error names both.
+    /// The package, or that of its headers, is not installed there; the error names both.
     pub fn debian(version: &str, name: Option<&str>, root: &Path) -> Result<Self, BuildError> {
         let boot = root.join("boot");
         let entries = fs::read_dir(&boot).into_iter().flatten().flatten();
@@ -143,8 +146,15 @@ impl Request {
             .filter(|release| is_of(release, version))
             .collect();
         releases.sort_by_key(|release| numbers(release));
-        let packages =
-            format!("`apt install linux-image-{version}-amd64 linux-headers-{version}-amd64`");
+        let packages = match root == Path::new("/") {
+            true => {
+                format!("`apt install linux-image-{version}-amd64 linux-headers-{version}-amd64`")
+            }
+            false => format!(
+                "the packages of linux-image-amd64 and linux-headers-amd64, make and gcc, installed in {}",
+                root.display()
+            ),
+        };
         let release = releases.pop().ok_or_else(|| {
             BuildError::input(
                 format!("there is no kernel {version} in {}", boot.display()),
@@ -152,7 +162,7 @@ impl Request {
             )
         })?;
         let modules = root.join("lib/modules").join(&release);
-        let headers = modules.join("build");
+        let headers = below(root, &modules.join("build"));
         if !headers.join("Makefile").exists() {
             return Err(BuildError::input(
                 format!(
@@ -167,8 +177,21 @@ impl Request {
             modules,
             headers,
             name: name.unwrap_or(version).to_owned(),
+            root: root.to_owned(),
             release,
         })
+    }
+}
+
+/// Returns the file that a symbolic link in the system in `root` names, with an absolute name taken
+/// from there; `path` itself, if it is no such link.
+fn below(root: &Path, path: &Path) -> PathBuf {
+    match fs::read_link(path) {
+        Ok(to) => match to.strip_prefix("/") {
+            Ok(absolute) => root.join(absolute),
+            Err(_) => path.to_owned(),
+        },
+        Err(_) => path.to_owned(),
     }
 }
 
@@ -262,17 +285,43 @@ fn read_module(path: &Path) -> Result<Vec<u8>, BuildError> {
     )
 }
 
-/// Builds the driver against a kernel's headers, in a folder of its own.
-fn build_driver(headers: &Path, folder: &Path) -> Result<Vec<u8>, BuildError> {
+/// Builds the driver against a kernel's headers, in a folder of its own, by the tools of the system
+/// that they are installed in: headers of a newer release have programs that need its C library.
+fn build_driver(request: &Request) -> Result<Vec<u8>, BuildError> {
+    let here = request.root == Path::new("/");
+    let temporary = if here {
+        std::env::temp_dir()
+    } else {
+        request.root.join("tmp")
+    };
+    let folder = tempfile::tempdir_in(&temporary)
+        .map_err(|e| BuildError::io("can't make a folder in", &temporary, e))?;
+    let folder = folder.path();
     for (name, text) in DRIVER {
         let path = folder.join(name);
         fs::write(&path, text).map_err(|e| BuildError::io("can't write", &path, e))?;
     }
-    let mut make = tool("make");
+    let mut make = tool(if here { "make" } else { "unshare" });
+    if !here {
+        // objtool of 7.x reads its limits from /proc; a new process namespace lets any user mount it.
+        make.args([
+            "--map-root-user",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+            "--root",
+        ]);
+        make.arg(&request.root).arg("make");
+    }
+    // A path as programs in `root` see it.
+    let inside = |path: &Path| {
+        let rest = path.strip_prefix(&request.root).unwrap_or(path);
+        Path::new("/").join(rest)
+    };
     make.arg("-s")
         .arg("-C")
-        .arg(headers)
-        .arg(format!("M={}", folder.display()))
+        .arg(inside(&request.headers))
+        .arg(format!("M={}", inside(folder).display()))
         .arg("modules");
     output(&mut make, "building the driver of the guest's disks")?;
     let built = folder.join("lowmark.ko");
@@ -320,10 +369,7 @@ pub fn add(request: &Request) -> Result<Installed, BuildError> {
     let dependencies = Dependencies::parse(&text);
     fs::create_dir(path("modules"))
         .map_err(|e| BuildError::io("can't make", &path("modules"), e))?;
-    let driver = tempfile::tempdir_in(new.path());
-    let driver = driver.map_err(|e| BuildError::io("can't make a folder in", new.path(), e))?;
-    let ko = build_driver(&request.headers, driver.path())?;
-    drop(driver);
+    let ko = build_driver(request)?;
     digest.update(&ko);
     put("modules/00-lowmark.ko", &ko)?;
     let mut lists = vec![(String::new(), vec!["00-lowmark.ko".to_owned()])];
@@ -460,6 +506,23 @@ mod tests {
     }
 
     #[test]
+    fn links_of_another_system_stay_within_its_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let modules = root.path().join("lib/modules/7.2.1-amd64");
+        fs::create_dir_all(&modules).unwrap();
+        let headers = root.path().join("usr/src/linux-headers-7.2.1-amd64");
+        fs::create_dir_all(&headers).unwrap();
+        fs::write(headers.join("Makefile"), "").unwrap();
+        fs::create_dir(root.path().join("boot")).unwrap();
+        fs::write(root.path().join("boot/vmlinuz-7.2.1-amd64"), "").unwrap();
+        let link = modules.join("build");
+        std::os::unix::fs::symlink("/usr/src/linux-headers-7.2.1-amd64", &link).unwrap();
+        let found = Request::debian("7.2", None, root.path()).unwrap();
+        assert_eq!(found.headers, headers);
+        assert_eq!((&*found.name, &*found.release), ("7.2", "7.2.1-amd64"));
+    }
+
+    #[test]
     fn packages_that_are_missing_are_named() {
         let root = tempfile::tempdir().unwrap();
         let said = |version: &str| {
@@ -467,7 +530,11 @@ mod tests {
             format!("{e}; {}", e.help().unwrap_or_default())
         };
         let none = said("6.12");
-        assert!(none.contains("linux-image-6.12-amd64"), "{none}");
+        let place = format!("installed in {}", root.path().display());
+        assert!(
+            none.contains("linux-image-amd64") && none.contains(&place),
+            "{none}"
+        );
         fs::create_dir(root.path().join("boot")).unwrap();
         fs::write(root.path().join("boot/vmlinuz-6.12.9-amd64"), "").unwrap();
         let headers = said("6.12");

@@ -82,6 +82,10 @@ pub struct KernelAdd {
     /// linux-headers-VERSION-amd64, as 6.12
     #[arg(long, value_name = "VERSION", required = true)]
     pub debian_image: String,
+    /// The folder of the Debian system that they are installed in, as debootstrap makes it for a
+    /// release that is newer than this machine's; its compiler builds the driver
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
     /// The name for `policy = "kernel:NAME"` [default: the version]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,

@@ -143,7 +143,8 @@ fn build(args: &KernelBuild) -> Result<(), Failure> {
 /// Adds a kernel that Debian's package installed.
 fn add(args: &KernelAdd) -> Result<(), Failure> {
     let name = args.name.as_deref();
-    let request = installed::Request::debian(&args.debian_image, name, Path::new("/"))?;
+    let root = std::path::absolute(&args.root).unwrap_or_else(|_| args.root.clone());
+    let request = installed::Request::debian(&args.debian_image, name, &root)?;
     let added = installed::add(&request)?;
     text::print(&format!(
         "kernel:{} is Linux {} for QEMU guests, {} ticks a second, in {}\n",
