@@ -210,8 +210,7 @@ pub(super) fn run_in<const T: bool>(
     if session.measures_calls() {
         mm.world.reuse.start();
     }
-    // Watching costs speed: a page with an entry time of its own enters the cache singly and not in
-    // a batch.
+    // Watching costs some speed: each page of a batch gets an entry time of its own.
     let always_watched = spec.policy.file_readahead != FileReadahead::Parameter;
     if always_watched || params(spec).watch_pages >= 0.5 {
         mm.watch_pages();
