@@ -266,21 +266,43 @@ impl<W: World> Mm<W> {
         {
             self.zones[z].flags.fetch_or(ZONE_CONGESTED);
         }
-        let freed = &list.freed[..batch.reclaimed as usize];
+        let freed = &mut list.freed[..batch.reclaimed as usize];
         if self.node_lru() {
-            let free = |&pfn: &Pfn| {
-                self.count_returned(pfn, lru.is_file());
-                self.count_stolen(self.frames.zone(pfn), sc.kswapd, 1);
-                self.free_page(pfn, true);
-            };
-            match self.policy.reclaimed_pages {
-                ReclaimedPages::Batch => freed.iter().for_each(free),
-                ReclaimedPages::List => freed.iter().rev().for_each(free),
+            if self.policy.reclaimed_pages == ReclaimedPages::List {
+                freed.reverse();
             }
+            self.free_reclaimed(freed, lru.is_file(), sc.kswapd);
         } else {
             self.free_cold_pages(z, freed);
         }
         batch
+    }
+
+    /// Frees pages that reclaim took from a node's list, in their order, and takes them off the
+    /// isolated pages of their zones: rows of one zone together, or page by page while events are
+    /// traced, each of which has its own time. `file`: file pages, not anonymous ones; `kswapd`:
+    /// kswapd reclaimed them, not another task.
+    fn free_reclaimed(&self, freed: &[Pfn], file: bool, kswapd: bool) {
+        if self.traced() {
+            for &pfn in freed {
+                self.count_returned(pfn, file);
+                self.count_stolen(self.frames.zone(pfn), kswapd, 1);
+                self.free_page(pfn, true);
+            }
+            return;
+        }
+        let mut rest = freed;
+        while let Some(&first) = rest.first() {
+            let z = self.frames.zone(first);
+            let others = rest.iter().position(|&pfn| self.frames.zone(pfn) != z);
+            let (row, behind) = rest.split_at(others.unwrap_or(rest.len()));
+            let n = row.len() as u32;
+            let stat = self.stat.on(self.world.cpu(), z);
+            stat.dec_by(Self::isolated_item(file), n);
+            self.count_stolen(z, kswapd, u64::from(n));
+            self.free_cold_pages(z, row);
+            rest = behind;
+        }
     }
 
     /// Counts `n` pages of zone `z` that reclaim freed, for kswapd or for direct reclaim.
