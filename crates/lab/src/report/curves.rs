@@ -17,6 +17,8 @@ pub struct Page {
     pub sizes: Vec<u32>,
     /// The figures, each with a chart and a table.
     pub panels: Vec<Panel>,
+    /// The verdict, a sentence; empty: none is shown.
+    pub answer: String,
     /// Names and values for the section "how it was run".
     pub facts: Vec<(String, String)>,
     /// Warnings for the reader, one sentence each.
@@ -114,7 +116,7 @@ pub fn html(page: &Page) -> String {
             ("title", escape::html(&page.title)),
             ("css", include_str!("page/page.css").into()),
             ("meta", format!("{sizes} · lowmark {version}")),
-            ("answer", verdict(page)),
+            ("answer", answer(page)),
             ("notes", notes(page)),
             (
                 "tables",
@@ -127,52 +129,12 @@ pub fn html(page: &Page) -> String {
     )
 }
 
-/// Formats a number of pages of 4 KiB together with their size in bytes.
-fn sized(pages: u32) -> String {
-    let kib = u64::from(pages) * 4;
-    match kib {
-        0..1024 => format!("{pages} pages ({kib} KiB)"),
-        _ => format!("{pages} pages ({:.1} MiB)", kib as f64 / 1024.0),
+/// Returns the page's verdict as HTML; empty if there is none.
+fn answer(page: &Page) -> String {
+    match &page.answer[..] {
+        "" => String::new(),
+        told => format!("<p class=\"answer\">{}</p>", escape::html(told)),
     }
-}
-
-/// Returns, as HTML, which policy has least and which has most of the first figure, at the
-/// smallest, the middle and the largest size; empty for a single policy.
-fn verdict(page: &Page) -> String {
-    let Some(panel) = page.panels.first().filter(|p| p.lines.len() > 1) else {
-        return String::new();
-    };
-    let mut at = vec![0, page.sizes.len() / 2, page.sizes.len().saturating_sub(1)];
-    at.dedup();
-    // The sentence for the `i`-th size.
-    let told = |i: usize| {
-        let mut all: Vec<(f64, &str)> = panel
-            .lines
-            .iter()
-            .filter_map(|l| Some((*l.values.get(i)?, &l.name[..])))
-            .collect();
-        all.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (best, worst) = (*all.first()?, *all.last()?);
-        let show = |x: f64| format!("{x:.*}", panel.decimals);
-        let size = sized(*page.sizes.get(i)?);
-        // Values are equal if the digits of the table do not tell them apart.
-        let text = match show(best.0) == show(worst.0) {
-            true => format!("At {size} all policies have {}.", show(best.0)),
-            false => format!(
-                "At {size} {} is lowest with {}; {} is highest with {}.",
-                best.1,
-                show(best.0),
-                worst.1,
-                show(worst.0)
-            ),
-        };
-        Some(format!("<li>{}</li>", escape::html(&text)))
-    };
-    let items: String = at.into_iter().filter_map(told).collect();
-    format!(
-        "<p class=\"answer\">{}: the lowest at each size</p><ul>{items}</ul>",
-        escape::html(&panel.title)
-    )
 }
 
 /// Returns the page's warnings as an HTML list; empty if there are none.
@@ -237,33 +199,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_verdict_names_least_and_most() {
-        let line = |name: &str, values: [f64; 3]| Line {
-            name: name.into(),
-            values: values.into(),
-            bounds: Vec::new(),
-        };
-        let page = Page {
-            sizes: vec![64, 1024, 4096],
-            panels: vec![Panel {
-                title: "miss ratio".into(),
-                decimals: 3,
-                lines: vec![line("lru", [0.9, 0.5, 0.1]), line("arc", [0.8, 0.6, 0.1])],
-                ..Panel::default()
-            }],
-            ..Page::default()
-        };
-        let told = verdict(&page);
-        for part in [
-            "At 64 pages (256 KiB) arc is lowest with 0.800; lru is highest with 0.900.",
-            "At 1024 pages (4.0 MiB) lru is lowest with 0.500; arc is highest with 0.600.",
-            "At 4096 pages (16.0 MiB) all policies have 0.100.",
-        ] {
-            assert!(told.contains(part), "{told}");
-        }
-    }
-
-    #[test]
     fn a_page_holds_its_tables_and_no_foreign_markup() {
         let page = Page {
             title: "<b>".into(),
@@ -287,6 +222,7 @@ mod tests {
                 ],
                 ..Panel::default()
             }],
+            answer: "lru & arc tie".into(),
             facts: vec![("trace".into(), "a & b".into())],
             notes: vec!["one".into()],
         };
@@ -297,7 +233,8 @@ mod tests {
         assert!(html.contains("<td class=\"num\">0.500 ± 0.125</td>"));
         assert!(html.contains("<td class=\"num\">0.250 ± 0.250</td>"));
         assert!(html.contains("2 sizes, 10 to 20 pages"));
-        assert!(html.contains("At 10 pages (40 KiB) all policies have 0.500."));
+        let main = html.split("<main>").nth(1).unwrap().trim_start();
+        assert!(main.starts_with("<p class=\"answer\">lru &amp; arc tie</p>"));
         assert!(html.contains("<dd>a &amp; b</dd>"));
         assert_eq!(html.matches("</script>").count(), 2);
     }

@@ -1,5 +1,7 @@
 //! `lowmark mrc`.
 
+mod verdict;
+
 use crate::cli::Mrc;
 use crate::commands::run::jobs;
 use crate::failure::Failure;
@@ -8,6 +10,7 @@ use crate::{interrupt, text};
 use evict::registry;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::report::curves::{Line, Page, Panel, html};
+use lab::report::terminal::Screen;
 use lab::results::{ClaimedFolder, File, Kind, Published, Terms};
 use lab::runner::memory::Host;
 use miette::miette;
@@ -51,7 +54,7 @@ pub fn run(args: &Mrc) -> Result<(), Failure> {
         text::print_json(&document(&curves))?;
         return written;
     }
-    text::print(&tables(&curves))?;
+    text::print(&tables(&curves, text::screen()))?;
     if curves.skipped > 0 {
         eprintln!(
             "{} records could not be read and were skipped",
@@ -288,22 +291,26 @@ fn error(p: &Point) -> Option<f64> {
     Some(p.bound?.error(p.miss_ratio))
 }
 
-/// Formats the curves as tables for a terminal: one for each figure, with a row for each size and a
-/// column for each policy.
-pub fn tables(curves: &Curves) -> String {
-    let mut out = match curves.objects {
-        Some(objects) => format!("{} requests for {objects} objects\n", curves.requests),
-        None => format!("{} requests\n", curves.requests),
+/// Formats the curves for a terminal: the verdict, then a table for each figure, with a row for
+/// each size and a column for each policy.
+pub fn tables(curves: &Curves, screen: Screen) -> String {
+    let mut out = screen.wrapped(&verdict::verdict(curves));
+    let requests = curves.requests;
+    out += &match curves.objects {
+        Some(objects) => format!("\n{requests} requests for {objects} objects\n"),
+        None => format!("\n{requests} requests\n"),
     };
     if let Some(sample) = &curves.sample {
-        out += &format!("estimated from {}\n{BOUND_HINT}\n", sample_line(sample));
+        out += &screen.wrapped(&format!("estimated from {}", sample_line(sample)));
+        out += &screen.wrapped(BOUND_HINT);
     }
     for figure in figures(curves) {
         let unit = match figure.unit {
             "" | "share" => String::new(),
             unit => format!(" ({unit})"),
         };
-        out += &format!("\n{}{unit}: {}\n", figure.title, figure.hint);
+        let said = format!("{}{unit}: {}", figure.title, figure.hint);
+        out += &format!("\n{}", screen.wrapped(&said));
         let mut header = vec!["pages"];
         header.extend(curves.curves.iter().map(|c| c.policy));
         let mut table = text::table(header);
@@ -457,6 +464,7 @@ fn page(curves: &Curves) -> String {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         sizes,
         panels,
+        answer: verdict::verdict(curves),
         facts,
         notes,
     })
@@ -570,8 +578,20 @@ mod tests {
                 }],
             }],
         };
-        assert!(tables(&curves).contains("0.2500 ± 0.1250"));
-        assert!(tables(&curves).contains("300 objects with 120 requests, 12.5000 %"));
+        assert!(tables(&curves, Screen::default()).contains("0.2500 ± 0.1250"));
+        assert!(
+            tables(&curves, Screen::default()).contains("300 objects with 120 requests, 12.5000 %")
+        );
+        let narrow = tables(
+            &curves,
+            Screen {
+                width: Some(80),
+                colour: false,
+            },
+        );
+        assert!(narrow.starts_with("by estimates, lru at 400 pages is all"));
+        let too_wide = narrow.lines().find(|l| l.chars().count() > 80);
+        assert_eq!(too_wide, None, "{narrow}");
         assert!(csv(&curves).contains("miss_ratio,low,high\nlru,400,1000,250,0.25,0.125,0.3125\n"));
         let page = page(&curves);
         assert!(page.contains("0.250000 ± 0.125000") && page.contains("[0.125,0.3125]"));

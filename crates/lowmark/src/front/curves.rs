@@ -3,6 +3,7 @@
 use super::Error;
 use crate::commands::mrc as command;
 use crate::failure::Failure;
+use crate::text;
 use lab::diagnostic::Diagnostic;
 use replay::curve::{self, Curves};
 use replay::{Dense, Sizes};
@@ -312,7 +313,7 @@ pub fn curves_csv(curves: &Curves) -> String {
 
 /// Formats the curves as `lowmark mrc` prints them.
 pub fn curves_text(curves: &Curves) -> String {
-    command::tables(curves)
+    command::tables(curves, text::screen())
 }
 
 /// Reads a trace into memory, its objects numbered in the order of their first request: for
