@@ -98,7 +98,20 @@ fn what_changed_is_claimed_and_what_did_not_is_not() {
         .find(|l| l.chars().count() > 80);
     assert_eq!(too_wide, None, "{text}");
     let page = to_text(&compared, Form::Html);
-    assert!(page.contains("b against a, nr_vmscan_write") && page.contains("<b>elapsed</b>"));
+    // The page begins with the tables; behind them it says how many figures differ at each place.
+    let main = page.split("<main>").nth(1).unwrap();
+    let at = |part: &str| {
+        main.find(part)
+            .unwrap_or_else(|| panic!("no {part}: {main}"))
+    };
+    assert!(
+        at("<table") < 250 && page.contains("<b>elapsed</b>"),
+        "{main}"
+    );
+    assert!(at("</table>") < at("b against a, n=6+6: "), "{main}");
+    for other in ["class=\"findings\"", "id=\"groups\"", "Inside the runs"] {
+        assert!(!page.contains(other), "{other}");
+    }
     let json: serde_json::Value = serde_json::from_str(&to_text(&compared, Form::Json)).unwrap();
     assert_eq!(json["figures"][1]["rows"][1]["side"], "b");
     assert!(to_text(&compared, Form::Markdown).contains("| **+19.5 %** |"));

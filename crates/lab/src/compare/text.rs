@@ -5,7 +5,7 @@ use crate::figures::claim::{SummaryRow, SummaryTable, Verdict};
 use crate::figures::stats::{self, ALPHA};
 use crate::report::compare::short;
 use crate::report::terminal::{Col, Screen, Tone, readable, titled};
-use crate::report::{HtmlReport, along, html};
+use crate::report::{HtmlReport, Opening, along, html};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -359,7 +359,8 @@ fn figure(table: &SummaryTable) -> Value {
     })
 }
 
-/// Writes the comparison as an HTML report, with the paths and builds of each side as facts.
+/// Writes the comparison as an HTML page that begins with its tables, with the paths and builds of
+/// each side as facts.
 fn page(compared: &Compared) -> String {
     let first = compared.columns[0].runs.first();
     let facts = compared.columns.iter().map(|c| {
@@ -374,7 +375,9 @@ fn page(compared: &Compared) -> String {
             format!("{} ({})", paths.join(", "), builds.join(", ")),
         )
     });
+    let counts = pairs(compared).map(|(place, side)| heading(compared, place, side));
     html(&HtmlReport {
+        opening: Opening::Tables,
         title: compared.labels.join(" against "),
         compared: compared.by.clone(),
         experiment_toml: first.map_or_else(String::new, |r| r.text.clone()),
@@ -387,6 +390,6 @@ fn page(compared: &Compared) -> String {
             .map(SummaryTable::readable)
             .collect(),
         cells: Vec::new(),
-        notes: compared.warnings.clone(),
+        notes: counts.chain(compared.warnings.iter().cloned()).collect(),
     })
 }

@@ -19,6 +19,7 @@ pub(crate) mod escape;
 pub mod host;
 mod labels;
 pub(crate) mod number;
+pub mod opening;
 pub mod page;
 mod payload;
 mod ranked;
@@ -33,6 +34,7 @@ pub use crate::figures::latency::Latency;
 pub use crate::figures::waits::{CrowdOf, Waits};
 pub use crate::model::Better;
 pub use crate::rows::RULED;
+pub use opening::Opening;
 pub use tracker::tracker_text;
 
 use crate::figures::values::tally;
@@ -58,6 +60,8 @@ pub type Axes = Vec<(String, String)>;
 pub struct HtmlReport {
     /// The experiment's name.
     pub title: String,
+    /// The part that the page begins with.
+    pub opening: Opening,
     /// The heading of the compared columns; empty: `policy`.
     pub compared: String,
     /// The experiment file, as it was given.
@@ -175,6 +179,10 @@ pub fn html(report: &HtmlReport) -> String {
         true => include_str!("page/untold.js"),
         false => "",
     };
+    let inside = match opening::has_inside(report) {
+        true => include_str!("page/inside.html"),
+        false => "",
+    };
     let script = [
         "(() => {\n\"use strict\";\n",
         include_str!("page/format.js"),
@@ -197,9 +205,9 @@ pub fn html(report: &HtmlReport) -> String {
             ("title", escape::html(&report.title)),
             ("css", css.into()),
             ("meta", meta(report)),
-            ("answer", answer::section(report, &labels)),
-            ("summary", summary::section(report, &labels)),
-            ("notes", notes(report, &labels)),
+            ("links", opening::links(report)),
+            ("opening", opening::sections(report, &labels)),
+            ("inside", inside.into()),
             ("run", how_it_was_run(report)),
             (
                 "data",

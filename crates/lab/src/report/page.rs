@@ -2,8 +2,8 @@
 
 use super::compare::Comparison;
 use super::{
-    Better, Center, ClassTime, HtmlReport, Latency, PageCell, PageFigure, PageRow, SummaryTable,
-    html,
+    Better, Center, ClassTime, HtmlReport, Latency, Opening, PageCell, PageFigure, PageRow,
+    SummaryTable, html,
 };
 use crate::figures::slowest::{sentence, slowest, time_parts};
 use crate::figures::values::{counter, metric};
@@ -34,6 +34,7 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
     }
     html(&HtmlReport {
         title: e.name.clone(),
+        opening: Opening::Answer,
         compared: e.compared().to_owned(),
         experiment_toml: e.text.clone(),
         version: env!("CARGO_PKG_VERSION").into(),

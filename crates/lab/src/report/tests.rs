@@ -122,6 +122,7 @@ fn report() -> HtmlReport {
     HtmlReport {
         compared: String::new(),
         title: "two policies".into(),
+        opening: Opening::Answer,
         experiment_toml: "name = \"two\"\n".into(),
         version: "0.1.0".into(),
         seed: 7,

@@ -120,5 +120,6 @@ if (tabs.length) {
   window.addEventListener("beforeprint", print(true));
   window.addEventListener("afterprint", print(false));
 } else {
-  container.append(make("p", { class: "missing" }, "No cell of the experiment has finished."));
+  // A page of stored runs that are compared has no section of runs.
+  container?.append(make("p", { class: "missing" }, "No cell of the experiment has finished."));
 }
