@@ -89,7 +89,7 @@ async function run(page) {
     title: document.title,
     h1: document.querySelector("h1")?.textContent,
     answer: [...document.querySelectorAll(".answer")].map((e) => e.textContent.trim()).join(" "),
-    findings: document.querySelectorAll(".findings li, .ranked tbody tr").length,
+    findings: document.querySelectorAll(".findings li, .ranked tbody tr, #answer .along circle").length,
     how: document.querySelector("#how pre")?.textContent || "",
   }));
   check(text.h1 && text.h1 === text.title, "the heading is not the title");

@@ -1,7 +1,7 @@
 //! Writes the headline of the page: which policy is better, where, by how much, how sure.
 
 use super::{Better, Center, HtmlReport, Labels, SummaryRow, SummaryTable, Verdict};
-use super::{escape, number, ranked, summary};
+use super::{along, escape, number, ranked, summary};
 use std::fmt::Write;
 
 /// The finding on one policy on one combination of axes.
@@ -19,17 +19,19 @@ struct Finding {
     good: Option<bool>,
 }
 
-/// Returns the headline of the page as HTML: the policies' ranking if there are many, else a
-/// sentence for each policy and a list of findings. The first table of the report is the question
-/// that is answered.
+/// Returns the headline of the page as HTML: the curve if the compared axis has ordered values,
+/// then the policies' ranking if there are many, else a sentence for each policy and a list of
+/// findings. The first table of the report is the question that is answered.
 pub(super) fn section(report: &HtmlReport, labels: &Labels) -> String {
     let Some(question) = report.summary.first() else {
         return "<p class=\"answer\">Nothing was measured that could be compared.</p>".into();
     };
+    let mut out = along::svg(question, report.compared());
     if ranked::is_wanted(question, labels) {
-        return ranked::section(question, labels);
+        // The curve shows what bars would show, in the order of the axis.
+        let bars = out.is_empty();
+        return out + &ranked::section(question, labels, bars);
     }
-    let mut out = String::new();
     for line in overall(question, labels) {
         let _ = write!(out, "<p class=\"answer\">{}</p>", escape::html(&line));
     }

@@ -78,9 +78,9 @@ fn sentence(table: &SummaryTable, rows: &[&SummaryRow], place: Option<&str>) -> 
     out
 }
 
-/// Returns the ranking of the policies for every combination of axes as HTML: a sentence, and a row
-/// with a bar for each policy.
-pub(super) fn section(table: &SummaryTable, labels: &Labels) -> String {
+/// Returns, for every combination of axes, the sentence on the best of its policies as HTML; with
+/// `bars` followed by the ranking: a row with a bar for each policy.
+pub(super) fn section(table: &SummaryTable, labels: &Labels, bars: bool) -> String {
     let mut out = String::new();
     for (axes, label) in &labels.groups {
         let rows = ranked_rows(table, axes);
@@ -90,25 +90,31 @@ pub(super) fn section(table: &SummaryTable, labels: &Labels) -> String {
         let place = (labels.groups.len() > 1).then_some(&label[..]);
         let said = escape::html(&sentence(table, &rows, place));
         let _ = write!(out, "<p class=\"answer\">{said}</p>");
-        let centers = rows.iter().map(|r| r.center(table.center));
-        let most = centers.filter(|v| v.is_finite()).fold(0.0, f64::max);
-        let _ = write!(
-            out,
-            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Ranking\"><table class=\"ranked\"><caption>{}, \
-             ranked{}; bars begin at 0</caption><thead><tr><th scope=\"col\">policy</th><th scope=\"col\">{}</th>\
-             <th scope=\"col\">change</th><th scope=\"col\" aria-hidden=\"true\"></th></tr></thead><tbody>",
-            escape::html(&table.metric),
-            place.map_or_else(String::new, |p| format!(" on {}", escape::html(p))),
-            match &table.unit[..] {
-                "" => "value".to_owned(),
-                unit => escape::html(unit),
-            }
-        );
-        rows.iter()
-            .for_each(|row| out.push_str(&line(table, row, most)));
-        out.push_str("</tbody></table></div>");
+        if bars {
+            out.push_str(&chart(table, &rows, place));
+        }
     }
     out
+}
+
+/// Returns the ranking of `rows`, best first, as an HTML table with a bar for each policy.
+fn chart(table: &SummaryTable, rows: &[&SummaryRow], place: Option<&str>) -> String {
+    let centers = rows.iter().map(|r| r.center(table.center));
+    let most = centers.filter(|v| v.is_finite()).fold(0.0, f64::max);
+    let mut out = format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Ranking\"><table class=\"ranked\"><caption>{}, \
+         ranked{}; bars begin at 0</caption><thead><tr><th scope=\"col\">policy</th><th scope=\"col\">{}</th>\
+         <th scope=\"col\">change</th><th scope=\"col\" aria-hidden=\"true\"></th></tr></thead><tbody>",
+        escape::html(&table.metric),
+        place.map_or_else(String::new, |p| format!(" on {}", escape::html(p))),
+        match &table.unit[..] {
+            "" => "value".to_owned(),
+            unit => escape::html(unit),
+        }
+    );
+    rows.iter()
+        .for_each(|row| out.push_str(&line(table, row, most)));
+    out + "</tbody></table></div>"
 }
 
 /// Returns a policy's row of the ranking with its bar as HTML; `most` is the value of a full bar.
@@ -186,7 +192,7 @@ mod tests {
         let labels = Labels::of(&all);
         let table = &all.summary[0];
         assert!(is_wanted(table, &labels));
-        let page = section(table, &labels);
+        let page = section(table, &labels, true);
         assert!(
             page.contains(
                 "b has the best hit_ratio of 5, 0.750 share; against base, 1 better, 1 worse and 2 without a difference that can \
@@ -198,6 +204,11 @@ mod tests {
         let order = [">b<", ">base<", ">c<", ">a<", ">&lt;d&gt;<"].map(at);
         assert!(order.is_sorted(), "{order:?} {page}");
         assert!(page.contains("width:100.0%") && page.contains("width:33.3%"));
+        let told = section(table, &labels, false);
+        assert!(
+            told.contains("b has the best") && !told.contains("<table"),
+            "{told}"
+        );
         let few = report(&policies[..3]);
         assert!(!is_wanted(&few.summary[0], &Labels::of(&few)));
     }

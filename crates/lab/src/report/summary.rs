@@ -1,7 +1,7 @@
 //! Writes the comparison tables: policy against policy on every combination of axes.
 
 use super::terminal::readable;
-use super::{HtmlReport, Labels, escape, number};
+use super::{HtmlReport, Labels, Opening, along, escape, number};
 use crate::figures::claim::{Center, Claim, SummaryRow, SummaryTable, Verdict};
 use crate::model::Better;
 use std::fmt::Write;
@@ -46,16 +46,21 @@ pub(super) fn level(table: &SummaryTable) -> String {
     format!("{} %", number::significant(table.confidence * 100.0, 4))
 }
 
-/// Returns all comparison tables of a report as HTML.
+/// Returns all comparison tables of a report as HTML, each with its curve if the compared axis has
+/// ordered values. The curve of the first one is left out if the page begins with it.
 pub(super) fn section(report: &HtmlReport, labels: &Labels) -> String {
     if report.summary.is_empty() {
         return "<p class=\"missing\">Nothing was compared.</p>".into();
     }
-    report
-        .summary
-        .iter()
-        .map(|t| table(t, report.compared(), labels))
-        .collect()
+    let compared = report.compared();
+    let mut out = String::new();
+    for (i, t) in report.summary.iter().enumerate() {
+        out.push_str(&table(t, compared, labels));
+        if i > 0 || report.opening != Opening::Answer {
+            out.push_str(&along::svg(t, compared));
+        }
+    }
+    out
 }
 
 /// Returns one comparison table as HTML: a row for each policy on each combination of axes.
@@ -144,8 +149,7 @@ fn table(table: &SummaryTable, compared: &str, labels: &Labels) -> String {
         }
         out.push_str("</tbody>");
     }
-    out.push_str("</table></div>");
-    out + &super::along::svg(table, compared)
+    out + "</table></div>"
 }
 
 /// Appends to `out` the HTML cells of one row: its values, the change and the p-value, with

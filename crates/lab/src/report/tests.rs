@@ -252,6 +252,51 @@ fn hostile_text_stays_text() {
     assert_eq!(data["cells"][0]["rows"][0]["label"], HOSTILE);
 }
 
+/// Returns the report on a sweep of `dirty_ratio`: elapsed times of these values.
+fn sweep(values: &[(&str, f64)]) -> HtmlReport {
+    let mut r = report();
+    let row = |(i, (value, mean)): (usize, &(&str, f64))| SummaryRow {
+        axes: axes("ext4"),
+        policy: (*value).into(),
+        baseline: i == 0,
+        samples: vec![*mean],
+        mean: *mean,
+        ..SummaryRow::default()
+    };
+    r.compared = "dirty_ratio".into();
+    r.summary[0].rows = values.iter().enumerate().map(row).collect();
+    r
+}
+
+#[test]
+fn the_page_of_a_sweep_begins_with_its_curve() {
+    let values = [
+        ("20", 9.0),
+        ("2", 3.0),
+        ("5", 4.0),
+        ("10", 6.0),
+        ("40", 12.0),
+    ];
+    for n in [3, 5] {
+        let mut r = sweep(&values[..n]);
+        let page = html(&r);
+        let main = between(&page, "<main>", "<section id=\"inside\">");
+        let at = main.find("<figure class=\"along\">").expect("a curve");
+        assert!(at < main.find("<p").unwrap_or(at + 1), "{main}");
+        assert!(at < main.find("<table").unwrap(), "{main}");
+        assert_eq!(main.matches("<figure").count(), 1, "the curve stands once");
+        assert!(!main.contains("class=\"ranked\""), "bars repeat the curve");
+        // Stored runs that are compared begin with the table, and their curves follow it.
+        r.opening = Opening::Tables;
+        let page = html(&r);
+        let table = page.find("<table class=\"compare\">").unwrap();
+        assert!(table < page.find("<figure").unwrap());
+        assert!(!page.contains("<p class=\"answer\">"));
+    }
+    let names = html(&sweep(&[("xfs", 3.0), ("ext4", 4.0), ("btrfs", 6.0)]));
+    assert!(!names.contains("<figure"), "names have no order");
+}
+
 #[test]
 fn an_empty_report_is_a_page() {
     let page = html(&HtmlReport::default());
