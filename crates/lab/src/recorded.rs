@@ -4,10 +4,10 @@
 
 use crate::diagnostic::{Diagnostic, Source};
 use crate::experiment::{Overrides, files_near, parse};
-use crate::model::{Better, Cell, Experiment, Outcomes};
-use crate::rows::{self, Block, Reading};
+use crate::model::{Cell, Experiment, Outcomes};
+use crate::report::found;
+use sim::RunResult;
 use sim::ftrace::read::Traced;
-use sim::{Origin, RunResult};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -131,49 +131,17 @@ pub fn with_events(result: &mut RunResult, traced: &Traced) {
     result.reclaim = Some(sums);
 }
 
-/// Returns a text that lists for each measurement the report rows of which less is better and that
-/// are not 0, with their meanings; then the notes on the measurement.
+/// Returns a text that lists for each measurement the figures that stand out, with their meanings;
+/// then the notes on the measurement.
 pub fn explained(outcomes: &Outcomes) -> String {
     let mut out = String::new();
-    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
-        let measured = results
-            .iter()
-            .flatten()
-            .filter(|r| r.origin == Origin::Kernel);
-        let Some(result) = measured.into_iter().next() else {
-            continue;
-        };
-        let _ = writeln!(out, "\n{}:", cell.policy);
-        let shown_blocks = [Block::Vmstat, Block::Vmscan, Block::Congestion];
-        let mut any = false;
-        for row in rows::definition::rows() {
-            let Reading::Is(value) = (row.value)(result) else {
-                continue;
-            };
-            // Efficiencies and other shares are skipped: without the amount they refer to they say
-            // little.
-            if value <= 0.0 || row.better != Better::Lower || !shown_blocks.contains(&row.block) {
-                continue;
-            }
-            any = true;
-            let unit = match row.unit {
-                "" => String::new(),
-                _ if row.label().ends_with("(seconds)") => String::new(),
-                unit => format!(" {unit}"),
-            };
-            let _ = writeln!(
-                out,
-                "  {} {value:.*}{unit}: {}",
-                row.label(),
-                row.decimals,
-                row.high
-            );
+    for (name, figures, result) in found::of_all(outcomes) {
+        let _ = writeln!(out, "\n{name}:");
+        if figures.is_empty() {
+            let _ = writeln!(out, "  {}", found::NOTHING);
         }
-        if !any {
-            let _ = writeln!(
-                out,
-                "  nothing stands out: no row of which less is better has anything"
-            );
+        for f in figures {
+            let _ = writeln!(out, "  {} {}: {}", f.name, f.value, f.meaning);
         }
         for note in &result.notes {
             let _ = writeln!(out, "  note: {note}");
@@ -228,7 +196,10 @@ pub fn prediction(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::compare::Comparison;
+    use crate::rows;
     use sim::Outcome;
+    use sim::result::{Column, Metric};
 
     fn result(counters: &[(&str, u64)]) -> RunResult {
         let mut result = RunResult::of_kernel(Outcome::Completed);
@@ -296,5 +267,61 @@ mod tests {
         );
         let rows = rows::to_text(&o);
         assert!(rows.contains("unsupported"), "{rows}");
+    }
+
+    #[test]
+    fn a_recordings_page_begins_with_what_stands_out() {
+        let one = |result| Measured {
+            name: "6.12".to_owned(),
+            machine: "m".to_owned(),
+            results: vec![result],
+        };
+        let page = |result| {
+            let o = outcomes("record", "dd", String::new(), vec![one(result)]);
+            let page = crate::report::page::report(&o, &Comparison::new(&o));
+            (page, explained(&o))
+        };
+        let mut busy = result(&[("allocstall_normal", 7), ("pgscan_direct", 64)]);
+        let psi = Metric {
+            unit: "s",
+            value: 1.5,
+        };
+        busy.metrics.insert("psi_memory_some".to_owned(), psi);
+        let column = |name: &str, values: [f64; 2]| Column {
+            name: name.to_owned(),
+            scope: "all".to_owned(),
+            unit: "pages",
+            values: values.into(),
+        };
+        busy.series.t = vec![0.0, 1.0];
+        busy.series.columns = vec![
+            column("dirty", [100.0, 700.0]),
+            column("writeback", [0.0, 200.0]),
+            column("background_limit", [500.0; 2]),
+            column("dirty_limit", [1000.0; 2]),
+        ];
+        let (busy, text) = page(busy);
+        let main = busy.split("<main>").nth(1).unwrap();
+        let at = |part: &str| {
+            main.find(part)
+                .unwrap_or_else(|| panic!("no {part}: {main}"))
+        };
+        let order = [
+            "6.12: 4 figures stand out",
+            ">allocstall</span><span class=\"claim\">7<",
+            ">psi_memory_some</span><span class=\"claim\">1.50 s<",
+            ">dirty</span><span class=\"claim\">900 of 1000 pages<",
+            ">Direct pages scanned</span>",
+            "id=\"groups\"",
+        ];
+        assert!(order.map(at).is_sorted(), "{main}");
+        assert!(text.contains("  dirty 900 of 1000 pages: "), "{text}");
+        // One recording is compared with nothing, and its page says which rows are folded.
+        for other in ["Comparison</", "baseline</span>", "Nothing was"] {
+            assert!(!busy.contains(other), "{other}");
+        }
+        assert!(busy.contains("\"measured\":true"));
+        let calm = page(result(&[("pgscan_direct", 0)])).0;
+        assert!(calm.contains("6.12: nothing stands out"));
     }
 }

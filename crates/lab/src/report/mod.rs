@@ -16,6 +16,7 @@ mod answer;
 pub mod compare;
 pub mod curves;
 pub(crate) mod escape;
+pub mod found;
 pub mod host;
 mod labels;
 pub(crate) mod number;

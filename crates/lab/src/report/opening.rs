@@ -1,5 +1,6 @@
-//! Writes the sections that a page begins with: an answer, tables, or a recording's findings.
+//! Writes the sections that a page begins with: an answer, tables, or findings of recordings.
 
+use super::found::{self, Found};
 use super::{HtmlReport, Labels, answer, notes, summary};
 
 /// The part that a page begins with.
@@ -10,12 +11,14 @@ pub enum Opening {
     Answer,
     /// The tables of stored runs that are compared; there are no runs to look into.
     Tables,
+    /// The figures that stand out in each recording, by its name; tables if there are several.
+    Findings(Vec<(String, Vec<Found>)>),
 }
 
 /// Returns as HTML the links to the page's sections.
 pub(super) fn links(report: &HtmlReport) -> String {
     let all = [
-        ("comparison", "Comparison", true),
+        ("comparison", "Comparison", has_comparison(report)),
         ("inside", "Inside the runs", has_inside(report)),
         ("how", "How it was run", true),
     ];
@@ -31,18 +34,27 @@ pub(super) fn has_inside(report: &HtmlReport) -> bool {
     report.opening != Opening::Tables
 }
 
+/// Returns true if the page has a section with tables: a single recording is compared with nothing.
+fn has_comparison(report: &HtmlReport) -> bool {
+    !matches!(&report.opening, Opening::Findings(all) if all.len() < 2 && report.cells.len() < 2)
+}
+
 /// Returns as HTML the sections before those of the runs, in the order of the report's opening.
 pub(super) fn sections(report: &HtmlReport, labels: &Labels) -> String {
-    let comparison = format!(
-        "<section id=\"comparison\">\n<h2>Comparison</h2>\n{}\n</section>",
-        summary::section(report, labels)
-    );
-    let notes = notes(report, labels);
-    match &report.opening {
-        Opening::Answer => format!(
-            "<section id=\"answer\" aria-label=\"Answer\">\n{}\n{notes}\n</section>\n{comparison}",
-            answer::section(report, labels)
+    let comparison = match has_comparison(report) {
+        true => format!(
+            "<section id=\"comparison\">\n<h2>Comparison</h2>\n{}\n</section>",
+            summary::section(report, labels)
         ),
-        Opening::Tables => format!("{comparison}\n{notes}"),
-    }
+        false => String::new(),
+    };
+    let notes = notes(report, labels);
+    let answer = match &report.opening {
+        Opening::Answer => answer::section(report, labels),
+        Opening::Findings(all) => found::section(all),
+        Opening::Tables => return format!("{comparison}\n{notes}"),
+    };
+    format!(
+        "<section id=\"answer\" aria-label=\"Answer\">\n{answer}\n{notes}\n</section>\n{comparison}"
+    )
 }

@@ -1,6 +1,7 @@
 //! Builds the HTML report of an experiment that was run.
 
 use super::compare::Comparison;
+use super::found;
 use super::{
     Better, Center, ClassTime, HtmlReport, Latency, Opening, PageCell, PageFigure, PageRow,
     SummaryTable, html,
@@ -34,7 +35,15 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
     }
     html(&HtmlReport {
         title: e.name.clone(),
-        opening: Opening::Answer,
+        opening: match outcomes.measured() {
+            true => Opening::Findings(
+                found::of_all(outcomes)
+                    .into_iter()
+                    .map(|(name, found, _)| (name, found))
+                    .collect(),
+            ),
+            false => Opening::Answer,
+        },
         compared: e.compared().to_owned(),
         experiment_toml: e.text.clone(),
         version: env!("CARGO_PKG_VERSION").into(),

@@ -1,6 +1,8 @@
 //! Serialises the data that the page's script draws, as JSON.
 
-use super::{ClassTime, HtmlReport, Labels, Latency, PageCell, PageFigure, PageRow, number};
+use super::{
+    ClassTime, HtmlReport, Labels, Latency, Opening, PageCell, PageFigure, PageRow, number,
+};
 use crate::figures::stats;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -15,6 +17,9 @@ const TIME_DIGITS: usize = 7;
 struct Payload<'a> {
     heading: String,
     compared: &'a str,
+    /// True for recordings, whose unsupported rows are folded.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    measured: bool,
     groups: Vec<Group<'a>>,
     cells: Vec<CellData<'a>>,
 }
@@ -166,6 +171,7 @@ pub(super) fn json(report: &HtmlReport, labels: &Labels) -> String {
     let payload = Payload {
         heading: labels.heading(),
         compared: report.compared(),
+        measured: matches!(report.opening, Opening::Findings(_)),
         groups,
         cells: report.cells.iter().map(cell).collect(),
     };

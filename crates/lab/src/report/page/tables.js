@@ -90,7 +90,8 @@ function trackerTable(cells) {
   return dataTable("Page tracker", ["instantiated by", "later path", "event", ...cells.map((c) => c.policy)], rows, (i) => i > 2);
 }
 
-/** Makes the table of the rows of mm reports in their blocks, with policies side by side. */
+/** Makes the table of the rows of mm reports in their blocks, with policies side by side. Rows of a
+ * recording that its kernel does not have are folded below it. */
 function rowsTable(cells, name) {
   const of = cells.map((c) => new Map(c.rows.map((r) => [r.block + "\n" + r.label, r])));
   const keys = [...new Set(of.flatMap((m) => [...m.keys()]))];
@@ -105,7 +106,8 @@ function rowsTable(cells, name) {
     if (!r.significant) return make("small", {}, `(${text})`);
     return make("span", { class: r.better === null ? "" : r.better ? "good" : "bad", title: "can be claimed" }, `*${text}*`);
   };
-  for (const key of keys) {
+  const missing = data.measured ? keys.filter((key) => of.every((m) => m.get(key)?.unsupported)) : [];
+  for (const key of keys.filter((k) => !missing.includes(k))) {
     const known = of.map((m) => m.get(key)).find((r) => r);
     const formula = of.map((m) => m.get(key)?.formula).find((f) => f) || "";
     if (known.block !== block) {
@@ -125,7 +127,15 @@ function rowsTable(cells, name) {
     });
     body.append(row);
   }
-  return make("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `Rows, ${name}` }, table);
+  const shown = make("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `Rows, ${name}` }, table);
+  return missing.length ? make("div", {}, shown, foldedRows(missing.map((key) => of[0].get(key)))) : shown;
+}
+
+/** Folds rows that have no value, each with the reason. */
+function foldedRows(rows) {
+  return make("div", { class: "slowest" }, make("details", {},
+    make("summary", {}, `${rows.length} unsupported ${rows.length === 1 ? "row" : "rows"}`),
+    dataTable("Unsupported rows", ["row", "why"], rows.map((r) => [r.label, r.unsupported]), () => false)));
 }
 
 const TIME_COLORS = {
