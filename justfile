@@ -61,6 +61,7 @@ soak:
     tests/kernels/same-bytes target/release/lowmark 20
     target/release/lowmark kernel add --debian-image 6.12
     tests/kernels/qemu-same-bytes target/release/lowmark 20
+    for speed in 0.5 2 4; do tests/kernels/qemu-cpu-speed target/release/lowmark $speed; done
     tools/docs/blocks.py target/release/lowmark kernel
 
 # Needs mdbook (`cargo install mdbook`). Runs the `ci` blocks of pages and compares their output.
