@@ -655,15 +655,24 @@ impl<W: World> Mm<W> {
         self.lru_cache_add(pfn, lru);
     }
 
-    /// Adds the age (time in the cache) of a file page that reclaim takes to its zone's sums, while
-    /// pages are watched, and counts a page of read-ahead that was never used.
-    pub(crate) fn note_reclaimed(&self, page: Page<'_, W>) {
-        let z = page.zone();
-        let age = milliseconds(self.world.now()).wrapping_sub(page.private());
-        self.zones[z].reclaimed_age.fetch_add(u64::from(age));
-        self.zones[z].reclaimed_aged.fetch_add(1);
-        if page.has(flag::UNUSED) {
-            self.stat.zone_event(z, ZoneEvent::ReadAheadReclaimed, 1);
+    /// Adds the ages (times in the cache) of file pages of zone `z` that reclaim takes to the
+    /// zone's sums, while pages are watched, and counts pages of read-ahead that were never used.
+    /// The first page is taken now, and each other one `ns` nanoseconds after the one before.
+    pub(crate) fn note_reclaimed_row(&self, z: usize, pages: &[Pfn], ns: u64) {
+        let frames = self.frames.table();
+        let (mut now, mut age, mut unused) = (self.world.now(), 0, 0);
+        for &pfn in pages {
+            let page = frames.page(pfn);
+            debug_assert!(page.zone() == z, "a page of another zone");
+            age += u64::from(milliseconds(now).wrapping_sub(page.private()));
+            unused += u64::from(page.has(flag::UNUSED));
+            now += ns;
+        }
+        self.zones[z].reclaimed_age.fetch_add(age);
+        self.zones[z].reclaimed_aged.fetch_add(pages.len() as u64);
+        if unused > 0 {
+            self.stat
+                .zone_event(z, ZoneEvent::ReadAheadReclaimed, unused);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Isolation: takes pages off their LRU lists for reclaim, and counts isolated pages.
 
 use super::scan::ScanControl;
-use crate::memory::frame::flag;
+use crate::memory::frame::{Page, ZoneRun, flag};
 use crate::memory::gfp::Gfp;
 use crate::memory::zone::Lru;
 use crate::policy::HopelessZones;
@@ -69,12 +69,17 @@ impl<W: World> Mm<W> {
                 (IsolateMode::Inactive, true) => ZoneEvent::PgScanKswapd,
                 (IsolateMode::Inactive, false) => ZoneEvent::PgScanDirect,
             };
+            let count = |page_zone, n| {
+                let stat = self.stat.on(cpu, page_zone);
+                stat.dec_by(lru.size_item(), n);
+                stat.inc_by(isolated, n);
+                self.stat.zone_event(page_zone, event, u64::from(n));
+            };
+            let mut run = ZoneRun::default();
             for pfn in self.frames.iter(own_list) {
-                let page_zone = self.frames.zone(pfn);
-                self.stat.dec(cpu, page_zone, lru.size_item());
-                self.stat.inc(cpu, page_zone, isolated);
-                self.stat.zone_event(page_zone, event, 1);
+                run.page(self.frames.zone(pfn), count);
             }
+            run.end(count);
         } else {
             self.stat.add(cpu, z, lru.size_item(), -(taken as i32));
             self.stat.add(cpu, z, isolated, taken as i32);
@@ -102,7 +107,24 @@ impl<W: World> Mm<W> {
     /// short). Returns the numbers of pages taken and skipped.
     fn isolate_of_node(&self, list: Pfn, n: u32, own_list: Pfn, classzone: usize) -> (u32, u32) {
         let frames = self.frames.table();
+        let usable = |page: Page<'_, W>| self.zones[page.zone()].kind.index() <= classzone;
         let (mut taken, mut aside) = (0, 0);
+        // The pages behind the first one that is to be skipped, which are mostly all, leave the
+        // list in one piece.
+        let (mut first, mut at) = (list, frames.before(list));
+        while taken < n && at != list {
+            let page = frames.page(at);
+            if !usable(page) {
+                break;
+            }
+            page.clear_flags(flag::LRU);
+            first = at;
+            at = page.before();
+            taken += 1;
+        }
+        if taken > 0 {
+            frames.cut_tail(list, first, own_list);
+        }
         while taken < n && aside < n {
             let pfn = frames.before(list);
             if pfn == list {
@@ -110,7 +132,7 @@ impl<W: World> Mm<W> {
             }
             frames.del(pfn);
             let page = frames.page(pfn);
-            if self.zones[page.zone()].kind.index() > classzone {
+            if !usable(page) {
                 frames.add(list, pfn);
                 self.stat
                     .event(PG_SKIPS[self.zones[page.zone()].kind.index()], 1);

@@ -440,18 +440,23 @@ impl<W: World> Mm<W> {
         let pages = &list.freed[list.batch.reclaimed as usize..][..n as usize];
         list.batch.reclaimed += u64::from(n);
         let frames = self.frames.table();
-        if rules.watched || rules.node_lru {
-            // The time of each page has to pass before the age of the next one is taken.
-            for &pfn in pages {
+        if rules.node_lru {
+            let mut rest = pages;
+            while let Some(&first) = rest.first() {
+                let z = frames.page(first).zone();
+                let others = rest.iter().position(|&pfn| frames.page(pfn).zone() != z);
+                let (row, behind) = rest.split_at(others.unwrap_or(rest.len()));
                 if rules.watched {
-                    self.note_reclaimed(frames.page(pfn));
+                    // The time of each page passes before the age of the next one is taken.
+                    self.note_reclaimed_row(z, row, self.world.price(Cost::PageIndex));
                 }
-                if rules.node_lru {
-                    self.count_removed(frames.page(pfn).zone(), 1);
-                }
+                self.count_removed(z, row.len() as u32);
+                rest = behind;
             }
-        }
-        if !rules.node_lru {
+        } else {
+            if rules.watched {
+                self.note_reclaimed_row(list.zone, pages, 0);
+            }
             list.uncached += n;
         }
         let waited = match rules.shadows {
@@ -749,7 +754,7 @@ impl<W: World> Mm<W> {
                 return false;
             }
             if self.watches_pages() {
-                self.note_reclaimed(page);
+                self.note_reclaimed_row(page.zone(), &[pfn], 0);
             }
             let shadow = self.eviction_shadow(page);
             self.leave_page_cache(page, pfn, shadow);
