@@ -24,6 +24,6 @@ pub mod spec;
 pub mod store;
 pub mod virtio;
 
-pub use guest_binary::guest_binary;
+pub use guest_binary::{guest_binary, includes_guest};
 pub use run::{HostUse, PATIENCE, Refused, owned, refuses, run};
 pub use spec::{Guest, Kernel};

@@ -56,6 +56,7 @@ pub enum Command {
     Validate(Validate),
     /// Find the commit of a kernel's history that changed a figure, by experiments in kernels built
     /// from it
+    #[command(hide = !::kernel::includes_guest())]
     Bisect(Bisect),
     /// Watch reclaim and writeback in the terminal: of the running Linux, a guest, or a recorded
     /// run
@@ -71,7 +72,14 @@ pub enum Command {
     Undo(Undo),
     /// List results folders, or remove old ones
     Results(Results),
-    /// Write results in formats of other tools: OpenMetrics, JSON lines, Parquet
+    #[cfg_attr(
+        feature = "parquet",
+        doc = "Write results in formats of other tools: OpenMetrics, JSON lines, Parquet"
+    )]
+    #[cfg_attr(
+        not(feature = "parquet"),
+        doc = "Write results in formats of other tools: OpenMetrics, JSON lines"
+    )]
     Export(Export),
     /// Score the engine against published tables
     Reproduce(Reproduce),
@@ -109,7 +117,7 @@ pub enum Command {
     /// Write the man pages, one for the program and one for each subcommand
     Man(Man),
     /// Build real kernels for `policy = "kernel:NAME"`, list or remove them
-    #[command(subcommand)]
+    #[command(subcommand, hide = !::kernel::includes_guest())]
     Kernel(Kernel),
 }
 
@@ -591,6 +599,22 @@ mod tests {
     #[test]
     fn the_definition_holds() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_shows_only_what_this_build_can_do() {
+        let help = Cli::command().render_long_help().to_string();
+        for command in ["\n  bisect ", "\n  kernel "] {
+            assert_eq!(help.contains(command), ::kernel::includes_guest(), "{help}");
+        }
+        assert_eq!(help.contains("Parquet"), cfg!(feature = "parquet"));
+        let export = Cli::command()
+            .find_subcommand_mut("export")
+            .expect("a subcommand")
+            .render_long_help()
+            .to_string();
+        assert_eq!(export.contains("--parquet"), cfg!(feature = "parquet"));
+        assert!(export.contains("--jsonl"), "{export}");
     }
 
     #[test]
