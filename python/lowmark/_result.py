@@ -11,11 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _lowmark
+from ._error import wrong
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
+
+def polars_frame(table: object) -> polars.DataFrame:
+    """Converts a table of Arrow's to a polars frame.
+
+    :raises Error: polars is not installed.
+    """
+    try:
+        import polars
+    except ImportError:
+        raise wrong("to_polars needs polars; accepted: pip install 'lowmark[polars]'") from None
+    return polars.DataFrame(table)
 
 
 class Table:
@@ -47,10 +60,11 @@ class Table:
         return pyarrow.table(self)
 
     def to_polars(self) -> polars.DataFrame:
-        """Converts to a polars frame, without a copy of numbers."""
-        import polars
+        """Converts to a polars frame, without a copy of numbers.
 
-        return polars.DataFrame(self)
+        :raises Error: polars is not installed.
+        """
+        return polars_frame(self)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Converts to a pandas frame."""

@@ -19,6 +19,7 @@ from typing import Any, Literal, overload
 
 from . import _lowmark, _toml
 from ._error import failed, whole, wrong
+from ._result import polars_frame
 from ._run import Bar, Experiment, Given, How, given, looked_at, revision
 
 Axes = Mapping[str, Iterable[Any]]
@@ -401,10 +402,11 @@ class Sweep:
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
-        """Returns all results as a polars frame."""
-        import polars
+        """Returns all results as a polars frame.
 
-        return polars.DataFrame(self.to_arrow())
+        :raises Error: polars is not installed.
+        """
+        return polars_frame(self.to_arrow())
 
     def __repr__(self) -> str:
         return f"<lowmark.Sweep: {len(self)} cells, {self.ran} of them run, in {self.store.url}>"

@@ -83,6 +83,14 @@ def test_tables_go_to_everybody(small: dict[str, Any]) -> None:
     assert arrow.schema.field("nr_dirtied").type == pyarrow.uint64()
 
 
+def test_without_polars_the_error_names_the_extra(small: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    table = lowmark.run(small).summary
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(lowmark.Error, match=r"pip install 'lowmark\[polars\]'") as error:
+        table.to_polars()
+    assert error.value.code == 2
+
+
 def test_the_arrow_stream_shares_memory(small: dict[str, Any]) -> None:
     table = lowmark.run(small).series
     places = [
