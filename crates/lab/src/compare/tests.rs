@@ -92,6 +92,10 @@ fn what_changed_is_claimed_and_what_did_not_is_not() {
         }),
     );
     assert!(text.contains("+19.5 %"), "{text}");
+    // No interval stands beside a difference that can't be claimed.
+    let unclaimed: Vec<&str> = text.lines().filter(|l| l.contains(" ~ ")).collect();
+    assert!(!unclaimed.is_empty(), "{text}");
+    assert!(!unclaimed.iter().any(|l| l.contains('…')), "{unclaimed:?}");
     let too_wide = text
         .lines()
         .filter(|l| l.contains("%") && !l.contains(": "))

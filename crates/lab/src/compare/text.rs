@@ -102,7 +102,9 @@ impl Line {
                 None if claimed => verdict_word(verdict).into(),
                 None => String::new(),
             },
+            // An interval beside a difference that can't be claimed would be read as one.
             interval: finite
+                .filter(|_| claimed)
                 .and_then(|c| c.interval)
                 .map_or_else(String::new, |(a, b)| {
                     format!("{} … {}", percent(a), percent(b))
