@@ -264,7 +264,7 @@ impl Strace {
     }
 
     /// Applies close_range(2): closes all known descriptors from the first argument to the second.
-    /// With CLOSE_RANGE_CLOEXEC nothing is closed.
+    /// With CLOSE_RANGE_CLOEXEC they are closed by the next execve(2).
     ///
     /// # Errors
     /// The first argument is no number.
@@ -272,11 +272,16 @@ impl Strace {
         let from = c.call.number(0).ok_or_else(|| c.bad())?;
         let from = i64::try_from(from).unwrap_or(i64::MAX);
         let to = i64::try_from(c.call.number(1).unwrap_or(u64::MAX)).unwrap_or(i64::MAX);
-        if from > to || c.call.has(2, "CLOEXEC") {
+        if from > to {
             return Ok(());
         }
         let table = self.processes[&c.pid].table as usize;
-        let slots = &self.tables[table].slots;
+        let slots = &mut self.tables[table].slots;
+        if c.call.has(2, "CLOEXEC") {
+            let marked = slots.range_mut(from..=to);
+            marked.for_each(|(_, slot)| slot.close_on_exec = true);
+            return Ok(());
+        }
         let gone: Vec<i64> = slots.range(from..=to).map(|(fd, _)| *fd).collect();
         for fd in gone {
             self.close_slot(c, fd);

@@ -101,6 +101,26 @@ fn children_inherit_descriptors_and_share_positions() {
 }
 
 #[test]
+fn close_range_closes_now_or_at_exec() {
+    assert_eq!(
+        records(
+            r#"
+1 000001 openat(AT_FDCWD, "f", O_RDONLY) = 3 <0.000001>
+1 000002 dup2(3, 9) = 9 <0.000001>
+1 000003 dup2(3, 20) = 20 <0.000001>
+1 000004 close_range(15, 4294967295, 0) = 0 <0.000001>
+1 000005 read(20, "", 4) = 4 <0.000001>
+1 000006 close_range(5, 4294967295, CLOSE_RANGE_CLOEXEC) = 0 <0.000001>
+1 000007 read(9, "", 1) = 1 <0.000001>
+1 000008 execve("/x", [], 0x1 /* 3 vars */) = 0 <0.000001>
+1 000009 read(9, "", 2) = 2 <0.000001>
+1 000010 read(3, "", 3) = 3 <0.000001>"#
+        ),
+        ["1 open f#0 0+0", "1 read f#0 0+1", "1 read f#0 1+3"]
+    );
+}
+
+#[test]
 fn files_keep_their_identity_across_names() {
     assert_eq!(
         records(
