@@ -68,6 +68,24 @@ pub struct Disk {
     pub raid0_members: Option<u64>,
 }
 
+impl Disk {
+    /// Returns true if `device` is the kernel's name of this disk or of one of its partitions:
+    /// `sda1` of `sda`, `nvme0n1p2` of `nvme0n1` (`disk_name` in block/genhd.c), and not `sdaa1` or
+    /// `nvme0n12` of them.
+    pub(crate) fn has_device(&self, device: &str) -> bool {
+        let Some(rest) = device.strip_prefix(&self.name) else {
+            return false;
+        };
+        // A name that ends with a digit has a `p` before the partition's number.
+        let number = match self.name.ends_with(|c: char| c.is_ascii_digit()) {
+            true => rest.strip_prefix('p'),
+            false => Some(rest),
+        };
+        let is_number = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());
+        rest.is_empty() || number.is_some_and(is_number)
+    }
+}
+
 /// A captured machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Captured {
@@ -384,4 +402,41 @@ fn disks(root: &Root) -> Result<Vec<Disk>, ReadError> {
         });
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_belong_to_their_own_disk() {
+        let has = |name: &str, device: &str| {
+            let disk = Disk {
+                name: name.to_owned(),
+                ..Disk::default()
+            };
+            disk.has_device(device)
+        };
+        for (disk, device) in [
+            ("sda", "sda"),
+            ("sda", "sda12"),
+            ("sdaa", "sdaa1"),
+            ("nvme0n1", "nvme0n1p2"),
+            ("md0", "md0p1"),
+            ("dm-1", "dm-1"),
+        ] {
+            assert!(has(disk, device), "{device} of {disk}");
+        }
+        for (disk, device) in [
+            ("sda", "sdaa1"),
+            ("sda", "sdaa"),
+            ("sda", "sdap1"),
+            ("nvme0n1", "nvme0n12"),
+            ("nvme0n1", "nvme0n12p1"),
+            ("dm-1", "dm-10"),
+            ("md0", "md0p"),
+        ] {
+            assert!(!has(disk, device), "{device} of {disk}");
+        }
+    }
 }

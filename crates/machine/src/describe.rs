@@ -339,10 +339,10 @@ fn swap(
     if kbytes < 1024 {
         return (None, "No swap.".into());
     }
-    // The disk that holds the area: the one whose name the device's begins with.
+    // The disk that holds the area.
     let on = |area: &crate::parse::SwapArea| {
         let device = area.name.strip_prefix("/dev/")?;
-        captured.disks.iter().find(|d| device.starts_with(&d.name))
+        captured.disks.iter().find(|d| d.has_device(device))
     };
     let other = areas
         .iter()
