@@ -163,7 +163,8 @@ fn of_policy(case: &Case, spec: &RunSpec, changes: &mut Vec<Change>) {
     };
     let in_trouble = [policy.direct_writeback, policy.kswapd_writeback];
     if !in_trouble.contains(&ReclaimWriteback::InTrouble) {
-        let other = Value::Integer(i64::from(12 - policy.kswapd_writeback_priority));
+        // Another of the 13 priorities, whichever the policy has.
+        let other = Value::Integer(i64::from((policy.kswapd_writeback_priority + 7) % 13));
         set(
             "a priority that nothing is written at",
             "kswapd_writeback_priority",
