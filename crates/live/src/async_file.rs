@@ -572,8 +572,8 @@ impl AsyncFile {
         }
     }
 
-    /// Pins a page if it is cached, without a call. `None`: it is missing, changing, or behind the
-    /// file's end.
+    /// Pins a page if it is cached and not locked, without a call to a thread of the cache. `None`:
+    /// the page is missing, is being read or removed, or lies behind the file's end.
     fn pin_at_hand(file: &Arc<Open>, page: u32) -> Option<PageOwned> {
         let (mm, mapping) = (&file.inner.mm, file.file.mapping);
         let pinned = Pinned::try_take(mm, mapping, page)?;

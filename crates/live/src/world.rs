@@ -358,9 +358,9 @@ impl LiveWorld {
         writes || fills || self.ios.iter().any(Io::reads)
     }
 
-    /// Returns the most transfers and the most pages on their way to a device now, for a write
-    /// bandwidth in pages a second. `sync`: a task waits for these writes, too, so they are not
-    /// reduced in favour of readers.
+    /// Returns how many transfers and how many pages may at most be on their way to the device
+    /// `bdi` now, at a write bandwidth in pages a second. Both are lowered while its reads are
+    /// slow, unless a task waits for these writes (`sync`) as others do for their reads.
     pub(crate) fn depth(&self, bandwidth: u64, bdi: u32, sync: bool) -> (u32, u32) {
         let (d, now) = (&self.devices[bdi as usize], self.now());
         let since = |t: &AtomicU64| now.saturating_sub(t.load(SeqCst));
@@ -368,7 +368,7 @@ impl LiveWorld {
         let waited = d.slow_read.load(SeqCst) > 0 && since(&d.slow_read) < SLOW_LATELY;
         let (transfers, pages) = depth(bandwidth, (waits || waited) && !sync);
         match self.writes_slowly(bdi) {
-            // As many transfers as a cache of 256 MiB has copies for.
+            // A slow device gets as many transfers as a cache of 256 MiB has copy buffers for.
             true => (transfers.min(MOST_WRITES / 2), pages),
             false => (transfers, pages),
         }

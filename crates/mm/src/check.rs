@@ -236,8 +236,10 @@ impl Recount {
         Ok(())
     }
 
-    /// Does [`Self::lru_pages`] if nodes have the lists: walks those of the zone's node and counts
-    /// only the zone's own pages; the first zone of the node notes the place of all of them.
+    /// Checks the LRU lists of zone `z` and its counters, as [`Self::lru_pages`] does, where nodes
+    /// have the lists: walks those of the zone's node and counts only the zone's own pages. The
+    /// call for the node's first zone also records the place of every page, of which a page may
+    /// have one only.
     fn lru_pages_of_node<W: World>(&mut self, mm: &Mm<W>, z: usize) -> Result<(), String> {
         let first = mm.zones[z].lru_home as usize == z;
         for lru in Lru::ALL {

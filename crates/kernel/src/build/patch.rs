@@ -123,8 +123,9 @@ impl Patched {
         Ok(Some((kind, bytes)))
     }
 
-    /// Checks that a file may be made at `path`: the path is free, no file or link stands where the
-    /// path has a folder, and the path is no folder itself. The error says what stands in the way.
+    /// Checks that a patch may create a file at `path` of the source tree, as the patches before it
+    /// leave that: nothing is there, no folder of the path is a file or a link, and the path is no
+    /// folder itself. The error says what stands in the way.
     fn check_free(&self, scan: &Scan, path: &Path) -> Result<(), Misfit> {
         let shown = path.display();
         if self.kind(scan, path).is_some() {

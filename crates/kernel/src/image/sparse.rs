@@ -13,8 +13,9 @@ const GRAIN: usize = 4096;
 /// Bytes read at a time.
 const CHUNK: usize = 1 << 20;
 
-/// Copies a file's data into another file from `offset` on, a multiple of 4096. Zeroes and holes
-/// are not written, so the target keeps what it has there: holes, if it is new.
+/// Copies a file's data to byte `offset`, a multiple of 4096, of the file `to` and behind it.
+/// Blocks of zeroes and holes are not written: there `to` keeps what it has, which is a hole in a
+/// new file.
 ///
 /// # Errors
 /// Reading or writing fails, or the disk is full.

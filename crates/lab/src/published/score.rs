@@ -29,9 +29,9 @@ pub struct Score {
     pub within: usize,
 }
 
-/// Returns true if the engine's value `e` is within the tolerance of the published row. `baselines`
-/// are the published and the measured value of the baseline's row; without them a `ratio` is never
-/// met.
+/// Returns true if the engine's value `e` is within the tolerance of the published row; a row with
+/// `Tolerance::None` never is. `baselines` are the published value and the engine's value of the
+/// baseline's row, to which `Tolerance::Ratio` relates both values; without them it is never met.
 pub fn within(row: &PublishedRow, e: f64, baselines: Option<(f64, f64)>) -> bool {
     // The published value.
     let p = row.value;

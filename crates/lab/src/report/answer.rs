@@ -275,8 +275,8 @@ fn compare(table: &SummaryTable, base: &SummaryRow, row: &SummaryRow) -> Finding
     }
 }
 
-/// Describes in words the value of a row that nothing is compared with, or the reason why it has
-/// none.
+/// Describes in words the value of a row that takes part in no comparison, or the reason why it has
+/// none; `good` is false if it ought to have one.
 fn alone(table: &SummaryTable, row: &SummaryRow) -> Finding {
     if let Some(why) = &row.missing {
         return Finding {

@@ -65,8 +65,9 @@ impl LogItem {
         u32::from(self.waiting) | u32::from(self.spare) << Self::BITS
     }
 
-    /// Returns the item's buffers after a change that needs a log buffer of `bytes` bytes: the
-    /// spare buffer is made large enough, and the larger of the two then waits for the log.
+    /// Returns the sizes of a log item's two buffers after a change that takes `bytes` bytes in the
+    /// log: the spare buffer (`li_lv_shadow`) is made large enough first, and the larger of the two
+    /// (`li_lv`) then holds the change until it is written to the log.
     ///
     /// # Panics
     /// If no size of buffer is large enough.

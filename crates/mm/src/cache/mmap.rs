@@ -135,7 +135,8 @@ pub(super) struct Region<W: World> {
 }
 
 impl<W: World> Region<W> {
-    /// Returns the memory that the region maps; `None` if it has ended.
+    /// Returns what the region maps: anonymous memory, or a file, shared or private, from a page
+    /// on; `None` if the region is no longer mapped.
     pub(super) fn backing(&self) -> Option<Backing> {
         let (mapping, first) = (self.mapping.get(), self.first.get());
         match self.kind.get() {

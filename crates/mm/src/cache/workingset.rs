@@ -173,8 +173,8 @@ impl<W: World> Mm<W> {
         near
     }
 
-    /// Increments the age of a page's lists because the page is activated, if refaults of its kind
-    /// of memory are detected.
+    /// Adds one to the eviction clock (`inactive_age`) of the LRU lists that hold a page which is
+    /// being activated. Does nothing if the policy detects no refaults of its kind of memory.
     #[inline]
     pub(crate) fn workingset_activation(&self, pfn: Pfn) {
         let page = self.frames.page(pfn);

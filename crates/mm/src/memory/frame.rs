@@ -615,7 +615,8 @@ impl ZoneRun {
         self.pages += n;
     }
 
-    /// Ends the run: calls `count` with the zone and number of the pages not counted yet.
+    /// Ends the run of pages of one zone: calls `count` with the zone and the number of pages not
+    /// counted yet, if there are any.
     #[inline(always)]
     pub fn end(self, count: impl FnOnce(usize, u32)) {
         if self.pages > 0 {

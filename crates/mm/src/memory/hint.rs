@@ -63,8 +63,9 @@ impl<W: World> Hint<W> {
         hint
     }
 
-    /// Stores a prediction: the request's key, the count of moved pages at which it was made
-    /// (`from`), and the course of the walk with how many pages may move before it could change.
+    /// Stores how the next allocator's walk over the zones is predicted to end for allocations with
+    /// this `key`. `from`: pages allocated and freed so far; `way`: how the walk ends; `spare`: how
+    /// many more pages may be allocated or freed before the walk could end otherwise.
     fn remember(&self, key: u64, from: u64, (way, spare): (Way, u64)) {
         self.key.set(key);
         self.from.set(from);

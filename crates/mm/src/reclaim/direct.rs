@@ -16,8 +16,8 @@ use crate::world::{Audience, Class, Cost, Waited, WaitedKind, Word32, Word64, Wo
 const MAX_RECLAIM_RETRIES: u32 = 16;
 
 impl<W: World> Mm<W> {
-    /// Ends the state in which reclaim has given zone `z` up, because pages of it were freed; where
-    /// nodes have the lists, for all zones of its node.
+    /// Called when pages of zone `z` are freed: ends the state in which reclaim has given the zone
+    /// up (`all_unreclaimable`); where nodes have the lists, for all zones of its node.
     #[inline(always)]
     pub(crate) fn hope_for(&self, z: usize) {
         let home = self.lru_home(z);

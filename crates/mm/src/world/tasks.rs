@@ -173,8 +173,9 @@ impl WaitedKind {
         }
     }
 
-    /// Returns true if the kernel's task counts as waiting for I/O meanwhile (`io_schedule`): it
-    /// waits for a page, for a free request or a request's end, or pauses as a dirtier.
+    /// Returns true if a task that waits for this reason counts as waiting for I/O (`io_schedule`):
+    /// for a page, a free request or a request's end, an XFS inode that is being flushed or that
+    /// the log pins, congestion, or the end of a dirtier's pause.
     pub fn io_schedules(self) -> bool {
         match self {
             Self::PageLock

@@ -429,9 +429,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns a device's share of `limit`, in pages: its guaranteed part, and of what no device is
-    /// guaranteed, its part of the recently completed writeback; never above its maximum
-    /// (docs/reference/writeback.md#limits).
+    /// Returns a device's share of `limit`, in pages: its guaranteed part, and a share of the part
+    /// that is guaranteed to no device, in proportion to the device's share of the writeback that
+    /// was completed lately; at most the device's maximum (docs/reference/writeback.md#limits).
     pub fn bdi_dirty_limit(&self, bdi: u32, limit: u64) -> u64 {
         debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         let b = &self.bdis[bdi as usize];

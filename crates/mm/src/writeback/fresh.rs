@@ -486,9 +486,11 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Counts the pages of a batch against the dirty limits: `passed` pages that need no look at
-    /// the limits and, if `last`, one more after which the task may have to look at them or to
-    /// yield. Returns why the run ends; `All`: it goes on.
+    /// Called after a batch of new pages. Counts those that the task has written as dirtied:
+    /// `passed` pages behind which the kernel would not check the dirty limits and, if `last`, one
+    /// more behind which it may, and behind which the task may have to yield. Pages of a piece of a
+    /// write are counted without a check. Returns what the task has to do before its next page;
+    /// `All`: nothing.
     #[inline(always)]
     fn end_batch(&self, run: &Run<'_, W>, passed: u32, last: bool) -> FreshEnd {
         let Fresh { mapping, state, .. } = run.fresh;

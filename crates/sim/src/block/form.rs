@@ -67,8 +67,8 @@ impl Form {
 }
 
 impl Default for Form {
-    /// Returns the form of kernels with one queue per device (before blk-mq), on one CPU, without
-    /// writeback throttling.
+    /// Returns the form of the block layer in kernels with one request queue a device (before
+    /// blk-mq), on one CPU, without writeback throttling.
     fn default() -> Self {
         Self {
             multi: false,

@@ -398,14 +398,16 @@ pub(super) trait Model: Sized {
         false
     }
 
-    /// Waits, in that worker, until the metadata of an extent may be changed.
+    /// Waits, in the worker that converts new extents once their data is written, until the
+    /// metadata of the next extent may be changed.
     async fn may_convert<const T: bool>(&self, mm: &SimMm<T>) {}
 
-    /// Called when that worker converts the next extent of a file.
+    /// Called when the worker that converts new extents converts the next one of a file.
     fn converted<const T: bool>(&self, mm: &SimMm<T>, mapping: u32) {}
 
-    /// Returns how many pages from a dirty one on get their blocks together; they are then written
-    /// even if the caller asked for fewer. 0: the caller's number holds.
+    /// Returns how many pages of a file, from its dirty page `first` on, get their blocks in one
+    /// allocation; writeback then writes them all, even if its caller asked for fewer. 0: as many
+    /// as the caller asked for.
     fn placed_together<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, first: u32) -> u32 {
         0
     }

@@ -151,8 +151,8 @@ fn nth(i: usize) -> String {
     }
 }
 
-/// Returns the parameters of a run on its machine, costs scaled; a sysctl overrides the parameter
-/// that it stands for.
+/// Returns the parameters of a run: its machine's, with the run's own on top, and costs of CPU time
+/// multiplied by `cost_scale`. The sysctl `xfssyncd_centisecs` overrides `xfs_log_interval`.
 pub(crate) fn params(spec: &RunSpec) -> Params {
     let mut p = spec.machine.params(&spec.params).scaled();
     if let Some(centisecs) = spec.machine.sysctl.xfssyncd_centisecs {

@@ -46,8 +46,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         self.listening.mark(now, cpu, task, text);
     }
 
-    /// Reports waits that ended and queue lengths that changed since the last event, if the
-    /// listener wants them.
+    /// Reports the waits that have ended since the last event, and the number of requests under way
+    /// to each filesystem's disk, if the listener wants them; it notes which numbers changed.
     fn tell_waits(&self, now: u64) {
         if !self.listening.hears_waits() {
             return;

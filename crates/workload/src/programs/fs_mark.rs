@@ -553,8 +553,9 @@ struct Names {
 }
 
 impl Names {
-    /// Returns the state at the start of a process. `us` is the clock in microseconds: its seconds
-    /// select the first sub-directory, its fraction seeds the random names.
+    /// Returns the state from which a process of fs_mark makes names of files, at the process's
+    /// start. `us` is the time of day in microseconds: its seconds select the first sub-directory,
+    /// its fraction seeds the random names.
     fn new(us: u64, placement: Placement) -> Self {
         let subdir = match placement.subdirs() {
             0 => 0,

@@ -178,8 +178,9 @@ impl ClaimedFolder {
             .map_err(|e| (self.dir.join(MANIFEST), e))
     }
 
-    /// Puts the written folder `scratch` in the place of the old one, if there is one that may be
-    /// replaced; otherwise beside the place, with the reason in the result.
+    /// Moves the written folder `scratch` to the place of the results, if that is free, empty, or
+    /// has results that may be replaced. Otherwise moves it to a new name beside that place, and
+    /// `Published::trouble` says why.
     fn put(&mut self, scratch: &Path) -> io::Result<Published> {
         let mut done = Published {
             dir: self.shown.clone(),
@@ -226,8 +227,9 @@ impl ClaimedFolder {
         }
     }
 
-    /// Removes the hidden folder `old` of replaced results. Other files in it are kept in a visible
-    /// folder, which the returned note names; `None` if there are none.
+    /// Removes the hidden folder `old` of replaced results. Files in it that are no results are
+    /// kept, in a visible folder if it can be renamed. Returns a note that names what is left, or
+    /// says why `old` could not be removed; `None` if nothing is left.
     pub(super) fn discard(&self, old: &Path) -> Option<String> {
         match manifest::remove(old) {
             Ok(true) => None,
@@ -249,11 +251,12 @@ impl ClaimedFolder {
         }
     }
 
-    /// Writes the results to a new folder among the temporary files, because the place could not be
-    /// written: `failed` is its path and the error. Returns that folder with the reason.
+    /// Writes the results to a new folder in the directory for temporary files, because their place
+    /// could not be written: `failed` is its path and the error. Returns that folder with the
+    /// reason, or the first error if the new folder can't be written either.
     fn fall_back(&mut self, fill: Fill<'_>, failed: Failed) -> Result<Published, OutputError> {
         let (path, source) = failed;
-        // Keep a log with iterations, so that the run can be resumed.
+        // `ended` makes `drop` keep the log of finished iterations, so that the run can be resumed.
         self.ended = self.log.records() > 0;
         let mut prefix = OsString::from("lowmark-");
         prefix.push(&self.name);

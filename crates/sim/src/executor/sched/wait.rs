@@ -387,22 +387,23 @@ pub struct Sleep<'a> {
 impl Future for Sleep<'_> {
     type Output = ();
 
-    /// Blocks the task until its timer expires at the first poll; ready when polled again.
+    /// The first poll blocks the task until its timer expires; when the task runs again and polls
+    /// again, it is ready. In between an interruptible sleep is marked as such at the task.
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        let naps = |naps| {
+        let mark_interruptible = |on| {
             let task = self.sched.task() as usize;
-            self.sched.tasks.borrow_mut()[task].interruptible = naps;
+            self.sched.tasks.borrow_mut()[task].interruptible = on;
         };
         if self.blocked {
             if self.interruptible {
-                naps(false);
+                mark_interruptible(false);
             }
             return Poll::Ready(());
         }
         let why = self.sched.why.take();
         self.sched.block(None, Some(self.until), why, self.at);
         if self.interruptible {
-            naps(true);
+            mark_interruptible(true);
         }
         self.blocked = true;
         Poll::Pending
