@@ -138,7 +138,9 @@ pub struct TaskHost<'a, const T: bool> {
 }
 
 impl<'a, const T: bool> TaskHost<'a, T> {
-    /// Returns a host for the calling task; its time counts from `started`.
+    /// Returns the host of the calling task: the system calls through which a program uses the
+    /// engine, the directory tree `names` and the table of child processes `forks`. The program's
+    /// clock is 0 at `started` (ns).
     pub fn new(mm: &'a SimMm<T>, names: &'a Namespace, forks: &'a Forks<T>, started: u64) -> Self {
         Self {
             mm,

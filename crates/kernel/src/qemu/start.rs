@@ -35,7 +35,7 @@ pub fn kernel_arguments(machine: &Machine) -> Vec<String> {
         "tsc=reliable",
         "no_timer_check",
         "random.trust_cpu=on",
-        // The devices of our disks are virtio's by their numbers, and not for its driver.
+        // Our disks have the PCI numbers of virtio's and a driver of their own: virtio's stays out.
         "initcall_blacklist=virtio_pci_driver_init",
     ]
     .map(String::from)

@@ -465,8 +465,9 @@ impl<'a> Standing<'a> {
         lines
     }
 
-    /// Returns the sentence of the only policy beside the baseline (row `i`); `None` if it is
-    /// better, because `gains` has its sentence then, or doubtful.
+    /// Returns the verdict on row `i`, the only policy beside the baseline, if it is worse, other
+    /// or unclear; a policy without a value is worse, with the reason. `None` if it is better,
+    /// which `gains` says, or doubtful.
     fn only(&self, i: usize) -> Option<String> {
         if self.missing.contains(&i) {
             let (policy, base) = (&self.row(i).policy, &self.row(self.base).policy);

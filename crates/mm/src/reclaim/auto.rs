@@ -154,9 +154,9 @@ impl<W: World> ZoneAuto<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Sets the default watermarks of all zones that adjust themselves to `marks` (min, low, high
-    /// of each zone, in pages). The cap is a multiple of `by_sysctls`, the marks that the sysctls
-    /// alone give; a default above the cap stays there.
+    /// Sets the watermarks (min, low, high of each zone, in pages) from which those that adjust
+    /// themselves start, `marks`, and the most that each may be raised to: the policy's cap times
+    /// `by_sysctls`, the marks that the sysctls alone give, and at least the mark itself.
     pub(crate) fn setup_auto(&self, marks: &[[u64; 3]], by_sysctls: &[[u64; 3]]) {
         let cap = self.policy.auto.cap;
         for ((zone, marks), plain) in self.auto.iter().zip(marks).zip(by_sysctls) {

@@ -583,7 +583,8 @@ impl<W: World> Mm<W> {
     }
 
     /// Returns true if kswapd may leave zone `z` alone while it balances the node for zones up to
-    /// `end_zone`: the zone is above the mark that the policy asks for.
+    /// `end_zone`: the zone is above its high watermark, with `LowerZones::Gap` by the balance gap,
+    /// and it is no HighMem zone whose pages have too many buffer heads.
     fn lower_zone_balanced(&self, z: usize, order: u32, end_zone: usize) -> bool {
         let zone = &self.zones[z];
         if self.owes_buffers(z) {

@@ -401,9 +401,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Does what [`Mm::mark_page_accessed`] does for a read, if nothing that belongs to a CPU is
-    /// needed for that; for tasks that have no CPU. The page must not leave its file meanwhile.
-    /// Returns false if the full function is needed; nothing was done then.
+    /// Marks a page accessed as [`Mm::mark_page_accessed`] does for a read, if that needs no
+    /// per-CPU batch of pages; for callers that run on no CPU and keep the page in its file
+    /// meanwhile. Returns true if nothing is left to do; false, with nothing done, if the full
+    /// function is needed, as for an activation.
     #[inline]
     pub fn mark_accessed_in_passing(&self, pfn: Pfn) -> bool {
         if self.orders.is_some() {

@@ -320,9 +320,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the latest time of dirtying (ns) of inodes that background work writes, where this
-    /// limit moves: `age` nanoseconds before now, with the age halved until the oldest dirty inode
-    /// has expired; not halved while inodes wait in `io` or `more_io`.
+    /// Returns the cutoff (`older_than_this`, ns) of background work under policies that relax it:
+    /// inodes dirtied up to then are queued. The cutoff is `age` nanoseconds before now. If `io`
+    /// and `more_io` are empty, the age is first halved until the oldest dirty inode is old enough.
     pub(super) fn moving_target(&self, bdi: u32, mut age: u64) -> u64 {
         let s = self.flusher_state(bdi);
         let now = self.world.now();

@@ -533,7 +533,9 @@ impl Check {
         self.dispatch();
     }
 
-    /// Checks that the bios ended just now show the faults of their time, and no others.
+    /// Checks that the bios ended just now fit the injected faults: `DeviceGone` after a stop, for
+    /// all of them, and never before; none in a stall, unless the disk has stopped; an error for
+    /// every write while writes fail. Errors at other times are not looked for.
     fn check_faults(&self) {
         let now = self.now as f64 / 1e9;
         let inside = |at: f64, length: f64| now > at + 1e-6 && now < at + length - 1e-6;

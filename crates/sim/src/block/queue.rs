@@ -201,8 +201,8 @@ impl Queue {
         }
     }
 
-    /// Tells the writeback throttle that something was written that did not pass through this
-    /// queue.
+    /// Tells the writeback throttle (wbt), if there is one, of a write at `now` (ns) that did not
+    /// pass through this queue: the throttle's windows are measured from then on.
     pub fn wrote(&mut self, now: u64) {
         if let Some(wbt) = &mut self.wbt {
             wbt.wrote(now);

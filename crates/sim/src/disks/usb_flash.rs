@@ -330,8 +330,10 @@ impl UsbFlash {
         self.open.len() - 1
     }
 
-    /// Adds to `work` the copies and erases of closing an open unit, whose new contents replace the
-    /// old ones: the rest is copied behind pages in order; a log is merged with the old block.
+    /// Adds to `work` the copies and erases of closing an open erase unit of the flash. If its
+    /// pages were written in order, the rest of the old block is copied behind them and the old
+    /// block is erased (a partial merge); otherwise the unit is a log block, which is merged with
+    /// the old block into a third one, and both are erased (a full merge).
     fn close(&self, open: &OpenUnit, work: &mut Work) {
         let (copied, erased) = if open.in_order {
             (self.unit_blocks - open.pointer, 1)

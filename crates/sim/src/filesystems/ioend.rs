@@ -260,8 +260,9 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Starts to gather the pages that a writeback walk over a file starts I/O on, into bios and
-    /// ends. Returns `None` if the policy has no ends, or for metadata.
+    /// Starts to gather the pages that one writeback walk over a file submits, into bios and into
+    /// ends, the runs of pages that leave writeback together (the kernel's ioends). Returns `None`
+    /// if the policy's pages leave it one by one, or for metadata.
     pub fn new<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &WritebackControl) -> Option<Self> {
         let file = mm.mappings[mapping as usize].kind() == MappingKind::File;
         let gathers = file && mm.policy.writeback_ends == WritebackEnds::IoEnd;

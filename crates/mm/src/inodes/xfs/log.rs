@@ -67,7 +67,7 @@ pub(crate) struct Log<W: World> {
 }
 
 impl<W: World> Log<W> {
-    /// Makes a log without changes.
+    /// Makes the log of an XFS, with its AIL: nothing was changed, and nothing waits to be written.
     pub fn new() -> Self {
         Self {
             begun: bytemuck::Zeroable::zeroed(),

@@ -1,4 +1,4 @@
-//! Which running CPU is furthest behind: the CPUs' clocks in order.
+//! The clocks of running CPUs in order: which of them is furthest behind.
 //!
 //! The CPU furthest behind gets a turn that ends a quantum behind the next one, which most often
 //! puts its clock after all others: in a ring its key leaves the front and is appended at the end,
@@ -22,7 +22,8 @@ pub(super) struct Due {
 }
 
 impl Due {
-    /// Returns the order of clocks of a machine whose CPUs are all idle.
+    /// Makes an empty queue of a machine's busy CPUs, ordered by their virtual clocks so that the
+    /// earliest runs next. At the start all CPUs are idle.
     ///
     /// # Panics
     /// If there are more than 64 CPUs.
