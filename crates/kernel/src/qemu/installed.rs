@@ -303,7 +303,8 @@ fn build_driver(request: &Request) -> Result<Vec<u8>, BuildError> {
     }
     let mut make = tool(if here { "make" } else { "unshare" });
     if !here {
-        // objtool of 7.x reads its limits from /proc; a new process namespace lets any user mount it.
+        // objtool of 7.x reads its limits from /proc, which any user may mount in a new process
+        // namespace.
         make.args([
             "--map-root-user",
             "--pid",

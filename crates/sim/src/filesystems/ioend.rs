@@ -46,8 +46,8 @@ impl Ends {
         pages < self.pages && !index.is_multiple_of(self.align)
     }
 
-    /// Returns how many consecutive pages of the file, from page `index` on, an end of `pages` pages
-    /// takes that takes the first of them; at least 1.
+    /// Returns how many consecutive pages of the file, from page `index` on, an end of `pages`
+    /// pages takes that takes the first of them; at least 1.
     fn room(self, pages: u32, index: u32) -> u32 {
         debug_assert!(pages < self.pages, "a full end takes no page");
         (self.pages - pages).min(self.align - index % self.align)
