@@ -138,9 +138,7 @@ pub struct TaskHost<'a, const T: bool> {
 }
 
 impl<'a, const T: bool> TaskHost<'a, T> {
-    /// Returns the host of the calling task: the system calls through which a program uses the
-    /// engine, the directory tree `names` and the table of child processes `forks`. The program's
-    /// clock is 0 at `started` (ns).
+    /// Makes the host, the system calls, of the calling task; its clock is 0 at `started` (ns).
     pub fn new(mm: &'a SimMm<T>, names: &'a Namespace, forks: &'a Forks<T>, started: u64) -> Self {
         Self {
             mm,

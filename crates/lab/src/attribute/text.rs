@@ -1,7 +1,7 @@
 //! Formats the findings for a terminal and as JSON.
 
 use super::{Addition, Attribution, Finding, Row};
-use crate::report::compare::short;
+use crate::report::number::short;
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

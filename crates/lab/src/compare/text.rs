@@ -3,7 +3,7 @@
 use super::{Compared, Place, by_chance, direction, word};
 use crate::figures::claim::{SummaryRow, SummaryTable, Verdict};
 use crate::figures::stats::{self, ALPHA};
-use crate::report::compare::short;
+use crate::report::number::short;
 use crate::report::terminal::{Col, Screen, Tone, readable, titled};
 use crate::report::{HtmlReport, Opening, along, html};
 use serde_json::{Value, json};

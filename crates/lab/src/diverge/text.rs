@@ -1,7 +1,7 @@
 //! Formats the result of `diverge`.
 
 use super::{Decision, Divergence, First, MOST_DECISIONS};
-use crate::report::compare;
+use crate::report::number;
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write as _;
 
@@ -76,8 +76,8 @@ fn parted(found: &Divergence) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     for p in &found.parted {
-        let [a, b] = p.then.map(compare::short);
-        let [all_a, all_b] = p.all.map(compare::short);
+        let [a, b] = p.then.map(number::short);
+        let [all_a, all_b] = p.all.map(number::short);
         table.add_row([
             format!("{:.1}", p.at),
             p.what.clone(),

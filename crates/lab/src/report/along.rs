@@ -1,7 +1,7 @@
 //! Plots a figure along the ordered values of the compared axis: one curve as text, one as SVG.
 
-use super::compare::plain_number;
 use super::escape;
+use super::number::plain_number;
 use super::terminal::{Screen, readable, titled};
 use crate::figures::claim::{SummaryTable, Verdict};
 use mm::size::Size;

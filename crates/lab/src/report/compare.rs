@@ -1,5 +1,6 @@
 //! Compares policies as text: the answer first, then the table, then the warnings.
 
+use super::number::{plain_number, short};
 use super::page;
 use super::terminal::{Col, Screen, readable, spaced, titled};
 use crate::figures::claim::{SummaryTable, Verdict, baselines, ending, is_equal};
@@ -423,11 +424,6 @@ fn sentence(table: &SummaryTable, base: usize, i: usize) -> Option<String> {
     ))
 }
 
-/// Formats a number for readers: 0 as `0`, others as [`short`] does.
-pub(crate) fn plain_number(x: f64) -> String {
-    if x == 0.0 { "0".into() } else { short(x) }
-}
-
 /// Returns, as text, the figures that the experiment's key `compare` names: a sentence for each
 /// policy and place, and a table of means; empty if it names none.
 pub fn figures_text(outcomes: &Outcomes, screen: Screen) -> String {
@@ -517,18 +513,6 @@ pub fn program_text(outcomes: &Outcomes) -> String {
         }
     }
     out
-}
-
-/// Formats a number with three digits after the point, one fewer from 10, 100 and 1000 on: four
-/// digits in all for most numbers.
-pub(crate) fn short(x: f64) -> String {
-    let digits = match x.abs() {
-        v if v >= 1000.0 => 0,
-        v if v >= 100.0 => 1,
-        v if v >= 10.0 => 2,
-        _ => 3,
-    };
-    format!("{x:.digits$}")
 }
 
 /// Returns a text table of hit ratios and latencies of the page cache, for workloads that report

@@ -11,6 +11,23 @@ pub(super) fn significant(x: f64, digits: usize) -> f64 {
         .expect("a number that was just printed")
 }
 
+/// Formats a number with three digits after the point, one fewer from 10, 100 and 1000 on: four
+/// digits in all for most numbers.
+pub(crate) fn short(x: f64) -> String {
+    let digits = match x.abs() {
+        v if v >= 1000.0 => 0,
+        v if v >= 100.0 => 1,
+        v if v >= 10.0 => 2,
+        _ => 3,
+    };
+    format!("{x:.digits$}")
+}
+
+/// Formats a number for readers: 0 as `0`, others as [`short`] does.
+pub(crate) fn plain_number(x: f64) -> String {
+    if x == 0.0 { "0".into() } else { short(x) }
+}
+
 /// Formats `x` with `decimals` digits after the point and a comma between thousands; `–` if it is
 /// not finite.
 pub(crate) fn grouped(x: f64, decimals: usize) -> String {

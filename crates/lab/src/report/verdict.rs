@@ -9,8 +9,9 @@
 //! runs (intervals, p values, tables of programs) stands in `comparison.txt`, which `--verbose`
 //! prints.
 
-use super::compare::{Comparison, plain_number};
+use super::compare::Comparison;
 use super::labels::labels;
+use super::number::plain_number;
 use super::page;
 use super::terminal::{Col, Screen, readable, spaced, titled};
 use crate::figures::claim::{Claim, SummaryRow, SummaryTable, Verdict};

@@ -28,7 +28,10 @@ fn outcomes(policies: &[(&str, &[f64], f64)]) -> Outcomes {
             ..first.clone()
         });
         let run = |(i, response): (usize, &f64)| {
-            let mut r = RunResult::of_kernel(Outcome::Completed);
+            let mut r = RunResult {
+                origin: sim::Origin::Engine,
+                ..RunResult::of_kernel(Outcome::Completed)
+            };
             let mut set = |name: &str, unit, value| {
                 r.metrics.insert(name.into(), Metric { unit, value });
             };
