@@ -6,6 +6,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sim::Control;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Messages between two checks of the host's clock.
@@ -50,6 +51,17 @@ pub struct Limits {
     pub patience: Duration,
     /// The pace of virtual time.
     pub pace: Pace,
+}
+
+impl Limits {
+    /// Returns how a guest that has come to virtual time `now` (ns) is stopped, by the user or at
+    /// its time limit; `None`: it goes on.
+    pub(crate) fn reached(&self, now: u64, control: &Control) -> Option<Ending> {
+        if control.stop.load(Relaxed) {
+            return Some(Ending::Stopped);
+        }
+        (self.time_ns > 0 && now >= self.time_ns).then_some(Ending::TimeLimit)
+    }
 }
 
 /// The pace of a guest's virtual time.

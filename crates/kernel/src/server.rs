@@ -227,12 +227,9 @@ impl Outside for Server {
         let mut progress = Progress::new();
         let mut follower = (limits.pace == Pace::Ours).then(Follower::new);
         loop {
-            if control.stop.load(Relaxed) {
-                return Ok(Ending::Stopped);
-            }
             let now = self.now();
-            if limits.time_ns > 0 && now >= limits.time_ns {
-                return Ok(Ending::TimeLimit);
+            if let Some(ending) = limits.reached(now, control) {
+                return Ok(ending);
             }
             if progress.to(now) {
                 control.sim_ns.store(now, Relaxed);

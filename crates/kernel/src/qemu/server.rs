@@ -112,11 +112,8 @@ impl Outside for Server {
         // The guest's CPU time when its virtual time last moved, and when that was asked for.
         let (mut worked, mut asked) = (0, Instant::now());
         loop {
-            if control.stop.load(Relaxed) {
-                return Ok(Ending::Stopped);
-            }
-            if limits.time_ns > 0 && self.now >= limits.time_ns {
-                return Ok(Ending::TimeLimit);
+            if let Some(ending) = limits.reached(self.now, control) {
+                return Ok(ending);
             }
             if progress.to(self.now) {
                 if asked.elapsed() > ASK {
