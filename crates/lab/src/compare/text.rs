@@ -3,7 +3,8 @@
 use super::{Compared, Place, by_chance, direction, word};
 use crate::figures::claim::{SummaryRow, SummaryTable, Verdict};
 use crate::figures::stats::{self, ALPHA};
-use crate::report::number::short;
+use crate::report::compare::changed;
+use crate::report::number::plain_number;
 use crate::report::terminal::{Col, Screen, Tone, readable, titled};
 use crate::report::{HtmlReport, Opening, along, html};
 use serde_json::{Value, json};
@@ -90,25 +91,17 @@ impl Line {
         let claim = own.comparison;
         let verdict = claim.map_or(Verdict::Unclear, |c| c.verdict);
         let claimed = matches!(verdict, Verdict::Less | Verdict::More);
-        let percent = |x: f64| format!("{:+.1}", x * 100.0);
-        let finite = claim.filter(|c| c.change.is_finite());
+        let [change, interval] = match claim {
+            Some(c) if c.change.is_finite() => changed(c.change, c.interval, claimed),
+            _ if claimed => [verdict_word(verdict).into(), String::new()],
+            _ => [String::new(), String::new()],
+        };
         Self {
             name: titled(&table.metric, unit),
             old: show(base),
             new: show(own),
-            change: match finite {
-                Some(c) if claimed => format!("{} %", percent(c.change)),
-                Some(_) => "~".into(),
-                None if claimed => verdict_word(verdict).into(),
-                None => String::new(),
-            },
-            // An interval beside a difference that can't be claimed would be read as one.
-            interval: finite
-                .filter(|_| claimed)
-                .and_then(|c| c.interval)
-                .map_or_else(String::new, |(a, b)| {
-                    format!("{} … {}", percent(a), percent(b))
-                }),
+            change,
+            interval,
             p: claim
                 .and_then(|c| c.p)
                 .map_or_else(String::new, stats::p_value),
@@ -129,11 +122,6 @@ fn verdict_word(verdict: Verdict) -> &'static str {
     } else {
         "more"
     }
-}
-
-/// Formats a number with four significant digits; 0 is `0`.
-fn plain_number(x: f64) -> String {
-    if x == 0.0 { "0".into() } else { short(x) }
 }
 
 /// Returns the sentence above a table of `side`: place, sides, numbers of runs, and how many

@@ -346,7 +346,7 @@ fn medians(outcomes: &Outcomes, table: &Medians, screen: Screen) -> String {
 /// Formats a change and its confidence interval, in this order, in per cent; `change` and
 /// `interval` are shares. The change is `~` if it is not `claimed`, and empty if it is not finite;
 /// the interval is shown for a claimed change only.
-fn changed(change: f64, interval: Option<(f64, f64)>, claimed: bool) -> [String; 2] {
+pub(crate) fn changed(change: f64, interval: Option<(f64, f64)>, claimed: bool) -> [String; 2] {
     let percent = |x: f64| format!("{:+.1}", x * 100.0);
     let change = match (claimed, change.is_finite()) {
         (true, true) => format!("{} %", percent(change)),
