@@ -561,6 +561,14 @@ impl<'a, W: World> Table<'a, W> {
         self.join(prev, next);
     }
 
+    /// Splits pages into rows of neighbours of one zone, and returns each with its zone.
+    #[inline(always)]
+    pub fn rows_by_zone(self, pages: &[Pfn]) -> impl Iterator<Item = (usize, &[Pfn])> {
+        let zone = move |pfn: Pfn| self.page(pfn).zone();
+        let rows = pages.chunk_by(move |&a, &b| zone(a) == zone(b));
+        rows.map(move |row| (zone(row[0]), row))
+    }
+
     /// Moves the tail of a list, from the entry `first` to the last one, to the empty list `to`.
     #[inline(always)]
     pub fn cut_tail(self, list: Pfn, first: Pfn, to: Pfn) {

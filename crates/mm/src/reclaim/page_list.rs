@@ -291,17 +291,12 @@ impl<W: World> Mm<W> {
             }
             return;
         }
-        let mut rest = freed;
-        while let Some(&first) = rest.first() {
-            let z = self.frames.zone(first);
-            let others = rest.iter().position(|&pfn| self.frames.zone(pfn) != z);
-            let (row, behind) = rest.split_at(others.unwrap_or(rest.len()));
+        for (z, row) in self.frames.table().rows_by_zone(freed) {
             let n = row.len() as u32;
             let stat = self.stat.on(self.world.cpu(), z);
             stat.dec_by(Self::isolated_item(file), n);
             self.count_stolen(z, kswapd, u64::from(n));
             self.free_cold_pages(z, row);
-            rest = behind;
         }
     }
 
@@ -441,17 +436,12 @@ impl<W: World> Mm<W> {
         list.batch.reclaimed += u64::from(n);
         let frames = self.frames.table();
         if rules.node_lru {
-            let mut rest = pages;
-            while let Some(&first) = rest.first() {
-                let z = frames.page(first).zone();
-                let others = rest.iter().position(|&pfn| frames.page(pfn).zone() != z);
-                let (row, behind) = rest.split_at(others.unwrap_or(rest.len()));
+            for (z, row) in frames.rows_by_zone(pages) {
                 if rules.watched {
                     // The time of each page passes before the age of the next one is taken.
                     self.note_reclaimed_row(z, row, self.world.price(Cost::PageIndex));
                 }
                 self.count_removed(z, row.len() as u32);
-                rest = behind;
             }
         } else {
             if rules.watched {
