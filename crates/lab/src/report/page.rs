@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
     let e = &outcomes.experiment;
     let groups = rows::groups(outcomes);
+    let columns = rows::Columns::new(&groups);
     let fitted = sim::Params::TABLE
         .iter()
         .filter(|p| !p.fitted.is_empty())
@@ -57,7 +58,7 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
             .cells
             .iter()
             .zip(&outcomes.results)
-            .map(|(cell, results)| panel(cell, results, &groups))
+            .map(|(cell, results)| panel(cell, results, &columns))
             .collect(),
         notes: match outcomes.measured() {
             true => all().flat_map(|r| r.notes.clone()).collect(),
@@ -125,15 +126,10 @@ pub(super) fn leading(outcomes: &Outcomes, tables: Vec<SummaryTable>) -> Vec<Sum
 
 /// Returns the report rows of one cell, formatted for the page with the changes against its
 /// baseline, which is the first of its group.
-fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<PageRow> {
-    let (label, said) = (cell.group(), cell.said());
-    let lines = groups
-        .iter()
-        .filter(|g| g.group == label)
-        .flat_map(|g| &g.rows);
-    lines
-        .filter_map(|line| {
-            let c = line.cells.iter().find(|c| c.policy == said)?;
+fn row_values(cell: &Cell, columns: &rows::Columns<'_>) -> Vec<PageRow> {
+    columns
+        .of(cell)
+        .map(|(line, c)| {
             let definition = rows::definition::row(&line.name);
             // The baseline's cell.
             let base = &line.cells[0];
@@ -142,7 +138,7 @@ fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<PageRow> {
                 Better::Higher => Some(c.mean > base.mean),
                 Better::Neither => None,
             };
-            Some(PageRow {
+            PageRow {
                 block: line.block.into(),
                 label: line.label.clone(),
                 formula: definition.map_or(String::new(), |d| d.formula.into()),
@@ -152,7 +148,7 @@ fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<PageRow> {
                 significant: c.significant,
                 better,
                 unsupported: c.unsupported.map(Into::into),
-            })
+            }
         })
         .collect()
 }
@@ -178,9 +174,9 @@ fn class_times(results: &[Option<sim::RunResult>]) -> Vec<ClassTime> {
         .collect()
 }
 
-/// Collects everything that the page shows of one cell, from its runs; `groups` hold the report
+/// Collects everything that the page shows of one cell, from its runs; `columns` find the report
 /// rows of all cells.
-fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]) -> PageCell {
+fn panel(cell: &Cell, results: &[Option<sim::RunResult>], columns: &rows::Columns<'_>) -> PageCell {
     let finished: Vec<_> = results.iter().flatten().collect();
     let mut figures = Vec::new();
     let names: BTreeSet<&String> = finished.iter().flat_map(|r| r.metrics.keys()).collect();
@@ -222,7 +218,7 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
         },
         untold: finished.iter().any(|r| r.waits.is_none()),
         figures,
-        rows: row_values(cell, groups),
+        rows: row_values(cell, columns),
         time: class_times(results),
         tracker: finished.first().and_then(|r| r.tracker.clone()),
         notes: {

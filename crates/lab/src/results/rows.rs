@@ -4,7 +4,7 @@ use super::csv::{Csv, cell_fields, number};
 use super::{File, Format, finished};
 use crate::figures::stats::summary;
 use crate::model::{Better, Outcomes};
-use crate::rows::{Group, TIME_COLUMNS, groups, time_columns};
+use crate::rows::{Columns, Group, TIME_COLUMNS, groups, time_columns};
 use serde::Serialize;
 
 /// Writes `rows.csv`: one line for each cell of the matrix and row.
@@ -20,6 +20,7 @@ impl Format for RowsCsv {
     ) -> std::io::Result<()> {
         let experiment = &outcomes.experiment;
         let groups = groups(outcomes);
+        let columns = Columns::new(&groups);
         let mut csv = Csv::of_cells(
             experiment,
             [
@@ -41,15 +42,7 @@ impl Format for RowsCsv {
             ],
         );
         for cell in &experiment.cells {
-            let (group, said) = (cell.group(), cell.said());
-            let lines = groups
-                .iter()
-                .filter(|g| g.group == group)
-                .flat_map(|g| &g.rows);
-            for line in lines {
-                let Some(c) = line.cells.iter().find(|c| c.policy == said) else {
-                    continue;
-                };
+            for (line, c) in columns.of(cell) {
                 let s = summary(&c.values);
                 let opt = |x: Option<f64>| x.map(number).unwrap_or_default();
                 let mut row = cell_fields(experiment, cell);

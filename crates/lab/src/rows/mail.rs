@@ -7,7 +7,7 @@
 //! notes              the meaning of the columns, and why some rows are left out
 //! ```
 
-use super::text::{decimals, label};
+use super::text::label;
 use super::{ComparedRow, Group, groups};
 use crate::figures::claim::{Center, Claim, Verdict};
 use crate::figures::stats::{ALPHA, FEW};
@@ -284,7 +284,7 @@ fn line(row: &ComparedRow) -> Line<'_> {
     let digits = match row.decimals {
         // Fractions do not matter in counts of a thousand or more.
         0 if most >= 1000.0 => 0,
-        _ => decimals(row),
+        _ => row.mean_decimals,
     };
     let base = &row.cells[0].values;
     let fields = row.cells.iter().enumerate().map(|(i, cell)| {

@@ -66,9 +66,13 @@ pub struct ComparedRow {
     pub unit: String,
     /// The direction in which it gets better.
     pub better: Better,
-    /// Digits after the point.
+    /// Digits after the point, by the row's definition.
     #[serde(skip)]
     pub decimals: usize,
+    /// Digits after the point of the means as text: `decimals`, but 1 where that is 0 and a mean of
+    /// whole numbers is a fraction.
+    #[serde(skip)]
+    pub mean_decimals: usize,
     /// The values of each policy, the baseline first.
     pub cells: Vec<RowCell>,
 }
@@ -84,6 +88,40 @@ pub struct Group {
     /// block has.
     #[serde(skip)]
     pub asked: Vec<ComparedRow>,
+}
+
+/// The place of each cell of an experiment in its report rows: every row of a group has a column for
+/// each of the group's cells, in one order.
+pub struct Columns<'a> {
+    groups: &'a [Group],
+    /// By group and policy: the group's index, and the column's in each of the group's rows.
+    of_cell: BTreeMap<(&'a str, &'a str), (usize, usize)>,
+}
+
+impl<'a> Columns<'a> {
+    /// Finds the column of each cell of `groups`; of cells with one name the first counts.
+    pub fn new(groups: &'a [Group]) -> Self {
+        let mut of_cell = BTreeMap::new();
+        for (at, group) in groups.iter().enumerate() {
+            let cells = group.rows.first().map_or(&[][..], |row| &row.cells);
+            for (column, cell) in cells.iter().enumerate() {
+                let key = (&group.group[..], &cell.policy[..]);
+                of_cell.entry(key).or_insert((at, column));
+            }
+        }
+        Self { groups, of_cell }
+    }
+
+    /// Yields the rows of a cell's group, each with the cell's column; nothing if the group has no
+    /// rows.
+    pub fn of(&self, cell: &Cell) -> impl Iterator<Item = (&'a ComparedRow, &'a RowCell)> {
+        let (group, policy) = (cell.group(), cell.said());
+        let (rows, column) = match self.of_cell.get(&(&group[..], &policy[..])) {
+            Some(&(at, column)) => (&self.groups[at].rows[..], column),
+            None => (&[][..], 0),
+        };
+        rows.iter().map(move |row| (row, &row.cells[column]))
+    }
 }
 
 /// The heading of the figures that the experiment asks for.
@@ -285,6 +323,7 @@ fn defined(row: &'static ReportRow, members: &[(&Cell, Vec<&RunResult>)]) -> Opt
             unit: row.unit.into(),
             better: row.better,
             decimals: row.decimals,
+            mean_decimals: 0,
             cells,
         };
         compared(line, members)
@@ -312,6 +351,7 @@ fn asked(figure: &Figure, members: &[(&Cell, Vec<&RunResult>)]) -> ComparedRow {
             unit: figure.unit.into(),
             better: figure.better,
             decimals: if figure.unit == "s" { 2 } else { 0 },
+            mean_decimals: 0,
             cells: members.iter().map(cell).collect(),
         };
         compared(line, members)
@@ -351,6 +391,7 @@ fn workload(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<ComparedRow> {
                 unit: unit.into(),
                 better: better(name, unit),
                 decimals: 2,
+                mean_decimals: 0,
                 cells,
             };
             compared(line, members)
@@ -380,8 +421,19 @@ fn harms(name: &str) -> bool {
     harmful.any(|m| name.contains(m.name))
 }
 
+/// Returns the digits to print after the point for a row's means: those of its definition, but 1 if
+/// it has none and a mean of whole numbers is a fraction.
+fn mean_decimals(line: &ComparedRow) -> usize {
+    let mut means = line.cells.iter().filter_map(|c| c.mean);
+    match line.decimals {
+        0 => usize::from(means.any(|m| m.fract() != 0.0)),
+        digits => digits,
+    }
+}
+
 /// Fills in the statistics of each cell of a row from its values: mean, standard deviation,
-/// interval, and against the baseline the change in per cent and the Mann-Whitney p-value.
+/// interval, and against the baseline the change in per cent and the Mann-Whitney p-value; and in
+/// the row the digits of its means.
 /// `members` are the cells in the order of the row's; without a baseline among them nothing is
 /// compared.
 fn compared(mut line: ComparedRow, members: &[(&Cell, Vec<&RunResult>)]) -> ComparedRow {
@@ -394,6 +446,7 @@ fn compared(mut line: ComparedRow, members: &[(&Cell, Vec<&RunResult>)]) -> Comp
         cell.mean = Some(s.mean);
         cell.interval = s.mean_interval;
     }
+    line.mean_decimals = mean_decimals(&line);
     let Some(base) = line
         .cells
         .iter()

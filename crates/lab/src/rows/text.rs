@@ -41,7 +41,7 @@ pub fn answers(groups: &[Group]) -> Vec<String> {
                 .filter_map(|k| compared.iter().find(|l| l.name == *k))
                 .filter(|l| l.cells[i].significant)
                 .map(|l| {
-                    let of = |c: &RowCell| number(c.mean.unwrap_or(f64::NAN), decimals(l));
+                    let of = |c: &RowCell| number(c.mean.unwrap_or(f64::NAN), l.mean_decimals);
                     let word = match (l.better, l.cells[i].mean > l.cells[0].mean) {
                         (Better::Neither, _) => "",
                         (Better::Higher, true) | (Better::Lower, false) => " (better)",
@@ -66,23 +66,9 @@ pub fn answers(groups: &[Group]) -> Vec<String> {
     out
 }
 
-/// Returns the digits to print after the point for a row's means: those of its definition, but 1 if
-/// it has none and a mean of whole numbers is a fraction.
-pub(super) fn decimals(line: &ComparedRow) -> usize {
-    let fractions = line
-        .cells
-        .iter()
-        .any(|c| c.mean.is_some_and(|m| m.fract() != 0.0));
-    if line.decimals == 0 && fractions {
-        1
-    } else {
-        line.decimals
-    }
-}
-
 /// Formats a cell's mean with the digits of its row; `None` without a mean.
 pub fn mean_text(line: &ComparedRow, cell: &RowCell) -> Option<String> {
-    cell.mean.map(|m| number(m, decimals(line)))
+    cell.mean.map(|m| number(m, line.mean_decimals))
 }
 
 fn number(x: f64, decimals: usize) -> String {
@@ -103,14 +89,17 @@ fn cell_text(c: &RowCell, line: &ComparedRow) -> String {
     let change = match c.change_percent {
         Some(x) => format!("{x:.2}%"),
         None if c.p.is_some() => "-".into(),
-        None => return number(mean, decimals(line)),
+        None => return number(mean, line.mean_decimals),
     };
     let (open, close) = if c.significant {
         ('*', '*')
     } else {
         ('(', ')')
     };
-    format!("{} {open}{change:>9}{close}", number(mean, decimals(line)))
+    format!(
+        "{} {open}{change:>9}{close}",
+        number(mean, line.mean_decimals)
+    )
 }
 
 /// Formats the report of an experiment for a terminal: the answers, all blocks of rows of all
