@@ -63,6 +63,8 @@ soak:
     tests/kernels/qemu-same-bytes target/release/lowmark 20
     for speed in 0.5 2 4; do tests/kernels/qemu-cpu-speed target/release/lowmark $speed; done
     tools/docs/blocks.py target/release/lowmark kernel
+    release/packages
+    tests/release/packages
 
 # Needs mdbook (`cargo install mdbook`). Runs the `ci` blocks of pages and compares their output.
 # Builds the book into target/book.

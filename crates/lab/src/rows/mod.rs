@@ -90,8 +90,8 @@ pub struct Group {
     pub asked: Vec<ComparedRow>,
 }
 
-/// The place of each cell of an experiment in its report rows: every row of a group has a column for
-/// each of the group's cells, in one order.
+/// The place of each cell of an experiment in its report rows: every row of a group has a column
+/// for each of the group's cells, in one order.
 pub struct Columns<'a> {
     groups: &'a [Group],
     /// By group and policy: the group's index, and the column's in each of the group's rows.
