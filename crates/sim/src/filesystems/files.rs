@@ -182,7 +182,7 @@ pub struct Fs {
 
 impl Fs {
     /// Makes an empty filesystem on `volume`, of whose disk it has `capacity` blocks. `read_ahead`
-    /// is the disk's window in pages; with `on_demand`, reads open windows on demand.
+    /// is its window in pages; with `on_demand`, reads open windows on demand.
     pub fn new(
         kind: FsKind,
         disk: &DiskSpec,
@@ -213,11 +213,7 @@ impl Fs {
             conversions: RefCell::default(),
             initialised_at: rng.below(START_DELAY),
             look_ahead: p.fs_look_ahead >= 0.5,
-            // A window that is read whole at each miss keeps its disk's size.
-            read_ahead: match about.own_bdi {
-                Some(least) if on_demand => read_ahead.max(least),
-                _ => read_ahead,
-            },
+            read_ahead,
             on_demand,
         }
     }
@@ -590,21 +586,6 @@ mod tests {
         assert_eq!(middle, (first + 50, 1));
         assert_eq!(fs.map_run(5, 8, 32), Some((first + 8, 32)));
         assert_eq!(fs.map_run(5, 51, 32), Some((first + 51, 32)));
-    }
-
-    /// btrfs has a backing device of its own, whose windows grow to 4 MiB; the others use their
-    /// disk's window.
-    #[test]
-    fn a_backing_device_of_its_own_reads_further_ahead() {
-        let of = |kind, on_demand| {
-            let disk = DiskSpec::new(DiskKind::Disk, Size(1 << 30));
-            let mut rng = Rng::new(1, "filesystem layout");
-            let (window, params) = ((32, on_demand), Params::default());
-            Fs::new(kind, &disk, DEVICE, 1 << 18, window, &params, &mut rng).read_ahead
-        };
-        let kinds = [FsKind::Xfs, FsKind::Ext4, FsKind::Btrfs];
-        assert_eq!(kinds.map(|kind| of(kind, true)), [32, 32, 1024]);
-        assert_eq!(of(FsKind::Btrfs, false), 32);
     }
 
     /// A delayed extent is placed with its first page first, even if a later page is written first.

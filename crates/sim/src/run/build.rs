@@ -89,14 +89,24 @@ pub fn watermarks(machine: &Machine) -> Vec<[u64; 3]> {
     watermark::MarkFormula::of(&config.sysctl).marks(min, &config.zones)
 }
 
-/// Returns the read-ahead window of a disk in pages, given the run's parameters. An array raises
-/// the window to a number of stripes, so that a reader keeps every member busy.
-fn read_ahead(disk: &DiskSpec, run: &Params) -> u32 {
+/// Returns the read-ahead window of a filesystem of `kind` on `disk` in pages, given the run's
+/// parameters. The default window is raised by an array to a number of stripes, so that a reader
+/// keeps every member busy, and by a filesystem with a backing device of its own; a window that is
+/// read whole at each miss (`on_demand` is false) keeps its disk's size. Any other window has been
+/// written to `read_ahead_kb` of the devices and holds as it is.
+fn read_ahead(kind: FsKind, disk: &DiskSpec, on_demand: bool, run: &Params) -> u32 {
     let p = disk.params(run);
+    if p.read_ahead != Params::default().read_ahead {
+        return p.read_ahead as u32;
+    }
     let array = disk.kind.about().array.as_ref();
     let stripe = |a: &Array| f64::from(disk.members()) * (a.chunk)(&p) / 4096.0;
     let raised = array.map_or(0.0, |a| (a.read_ahead)(&p) * stripe(a));
-    p.read_ahead.max(raised) as u32
+    let of_disk = p.read_ahead.max(raised) as u32;
+    match kind.about().own_bdi {
+        Some(least) if on_demand => of_disk.max(least),
+        _ => of_disk,
+    }
 }
 
 /// Returns the engine's configuration for a run: [`engine_config`] with room for the files and
@@ -234,10 +244,9 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
         .enumerate()
         .map(|(i, ((kind, disk, capacity), volume))| {
             let mut layout = Rng::new(spec.seed, &(nth(i) + "filesystem layout"));
-            let ahead = read_ahead(disk, p);
             let on_demand = spec.policy.file_readahead != FileReadahead::Parameter
                 || p.read_ahead_on_demand >= 0.5;
-            let ahead = (ahead, on_demand);
+            let ahead = (read_ahead(kind, disk, on_demand, p), on_demand);
             let mut fs = Fs::new(kind, disk, volume, capacity, ahead, p, &mut layout);
             if spec.policy.block_allocation == BlockAllocation::Ahead {
                 fs = fs.looking_ahead();
@@ -328,16 +337,46 @@ mod tests {
     use super::*;
     use crate::spec::{DiskKind, Size};
 
+    fn window(kind: FsKind, disk: DiskKind, on_demand: bool, run: &Params) -> u32 {
+        read_ahead(kind, &DiskSpec::new(disk, Size(1 << 30)), on_demand, run)
+    }
+
     /// The window is 128 KiB, which an array raises to two stripes, unless something on top of it
     /// does not.
     #[test]
     fn an_array_raises_the_read_ahead_window() {
         let mut run = Params::default();
-        let of = |kind, run: &Params| read_ahead(&DiskSpec::new(kind, Size(1 << 30)), run);
+        let of = |kind, run: &Params| window(FsKind::Ext4, kind, true, run);
         assert_eq!(of(DiskKind::Disk, &run), 32);
         // Four members with chunks of 64 KiB.
         assert_eq!(of(DiskKind::Raid0, &run), 2 * 4 * 16);
         run.disks.raid0.raid_read_ahead = 0.0;
         assert_eq!(of(DiskKind::Raid0, &run), 32);
+    }
+
+    /// btrfs has a backing device of its own, whose windows grow to 4 MiB; the others use their
+    /// disk's window.
+    #[test]
+    fn a_backing_device_of_its_own_reads_further_ahead() {
+        let of = |kind, on_demand| window(kind, DiskKind::Disk, on_demand, &Params::default());
+        let kinds = [FsKind::Xfs, FsKind::Ext4, FsKind::Btrfs];
+        assert_eq!(kinds.map(|kind| of(kind, true)), [32, 32, 1024]);
+        assert_eq!(of(FsKind::Btrfs, false), 32);
+    }
+
+    /// A window that was set by hand is not raised: 0 reads nothing ahead on any device.
+    #[test]
+    fn a_window_set_by_hand_holds_as_it_is() {
+        for pages in [0, 8, 64] {
+            let run = Params {
+                read_ahead: f64::from(pages),
+                ..Params::default()
+            };
+            for kind in [FsKind::Ext4, FsKind::Btrfs] {
+                for disk in [DiskKind::Disk, DiskKind::Raid0] {
+                    assert_eq!(window(kind, disk, true, &run), pages);
+                }
+            }
+        }
     }
 }
