@@ -665,15 +665,22 @@ fn page_cluster_says_how_much_comes_back() {
     );
 }
 
-/// Four writers over their dirty limit beside a reader, on a machine like a guest: the timer's
-/// frequency does not determine how long the longest write takes. (`kernel:6.12` has 0.69, 0.68 and
-/// 0.82 s at 100, 250 and 1000 ticks. When pauses too short to sleep were forgotten, it was 0.7,
-/// 2.9 and 2.9 s.)
+/// Four writers over their dirty limit beside a reader, on a machine like a guest: their writes
+/// take as long as those of a real 6.12, however often the timer ticks. The kernel's figures are
+/// means of 6, 20 and 3 runs; its fio program gave no advice, so the jobs say the same. (When
+/// pauses too short to sleep were forgotten, the longest write took 0.7, 2.9 and 2.9 s.)
 #[test]
-fn ticks_do_not_decide_how_long_a_write_takes() {
-    let longest = |hz| -> f64 {
+fn writes_beside_a_reader_take_as_long_as_the_kernels_at_any_ticks() {
+    const SEEDS: std::ops::Range<u64> = 1..9;
+    let jobs = "[global]\nfadvise_hint=0\n[log]\nrw=write\nbs=32k\nsize=120m\nnumjobs=4\n\
+        [scan]\nrw=read\nbs=128k\nsize=150m\n";
+    let of_ticks = |hz| -> [f64; 2] {
         let mut m = small(380);
+        m.boot.kernel = Size(24 << 20);
+        m.boot.anon = Size(8 << 20);
+        m.boot.cache = Size(8 << 20);
         m.disk = disk(DiskKind::Disk);
+        m.disk.capacity = Size(16 << 30);
         m.hz = hz;
         let mut s = of(m, with(|_| ()), "sleep 0");
         s.check_ns = 0;
@@ -681,21 +688,37 @@ fn ticks_do_not_decide_how_long_a_write_takes() {
             ("just_booted", 1.0),
             ("boot_offset", 1.0),
             ("idle_wakeup", 0.0),
+            ("sched_switch", 0.0),
+            ("cost_slab_make", 0.0),
+            ("cost_lru_delete", 0.0),
+            ("cost_clear", 0.0),
+            ("cost_touch", 0.0),
+            ("name_calls", 1.0),
         ] {
             s.params.set(name, value).expect("in its range");
         }
-        let job =
-            "[log]\nrw=write\nbs=32k\nsize=120m\nnumjobs=4\n[scan]\nrw=read\nbs=128k\nsize=150m\n";
-        s.workload = workload::fio::parse(job).expect("jobs").script();
-        let of_seed = |seed| {
+        s.workload = workload::fio::parse(jobs).expect("jobs").script();
+        let mut sums = [0.0; 2];
+        for seed in SEEDS {
             s.seed = seed;
-            completed(&s).metrics["write_latency_max"].value
-        };
-        (1..4).map(of_seed).sum()
+            let metrics = completed(&s).metrics;
+            let names = ["write_latency_p99", "write_latency_max"];
+            for (sum, name) in sums.iter_mut().zip(names) {
+                *sum += metrics[name].value;
+            }
+        }
+        sums.map(|sum| sum / SEEDS.count() as f64)
     };
-    let [slow, usual, fast] = [100, 250, 1000].map(longest);
-    assert!(
-        usual < 2.0 * slow && fast < 2.0 * slow,
-        "{slow} {usual} {fast}"
-    );
+    // Ticks a second, the kernel's 99th percentile and longest write in us, the factor allowed.
+    for (hz, kernel, factor) in [
+        (100, [20.6e3, 686e3], 1.3),
+        (250, [23.3e3, 681e3], 1.3),
+        (1000, [45.5e3, 820e3], 1.5),
+    ] {
+        let engine = of_ticks(hz);
+        for (e, k) in engine.into_iter().zip(kernel) {
+            let ratio = (e / k).max(k / e);
+            assert!(ratio < factor, "{hz}: {engine:?} beside {kernel:?}");
+        }
+    }
 }
