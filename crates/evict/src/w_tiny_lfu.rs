@@ -7,6 +7,12 @@
 //! segmented LRU: pages come into **probation** and move to the **protected** segment when they are
 //! used; if that is too large, its oldest page goes back to probation.
 //!
+//! A cache that makes room for one page at a time compares each page that leaves the window with
+//! one victim. Linux's reclaim makes room for a batch of pages at a time, so pages leave the window
+//! while there is room: they are **candidates** behind the window, and each is compared when the
+//! next pages have to leave (so does Caffeine, the authors' cache, in its maintenance). Only before
+//! the first page has had to leave do pages join probation without a comparison.
+//!
 //! The paper's doorkeeper, which keeps objects requested once out of the sketch, is left out: it
 //! would save memory in the sketch, which here has four counters in each row for each page.
 
@@ -17,6 +23,8 @@ use crate::{Dirty, Policy, Slot};
 const WINDOW: u32 = 0;
 const PROBATION: u32 = 1;
 const PROTECTED: u32 = 2;
+/// Pages that left the window while there was room, and were not yet compared.
+const CANDIDATES: u32 = 3;
 
 /// The window's share of the cache: one page in this many, the paper's 1 %; at least one page.
 const WINDOW_SHARE: u32 = 100;
@@ -26,11 +34,13 @@ const PROTECTED_PERCENT: u64 = 80;
 /// A window, and a segmented LRU that admits only objects requested more often than its victim.
 #[derive(Debug, Clone)]
 pub struct WTinyLfu {
-    lists: Counted<3>,
+    lists: Counted<4>,
     objects: Vec<u64>,
     sketch: Sketch,
     /// Pages of a full cache: the number of pages when room was last made.
     full: u32,
+    /// True if a page has had to leave since the cache was made.
+    was_full: bool,
 }
 
 impl WTinyLfu {
@@ -39,13 +49,23 @@ impl WTinyLfu {
         (self.full / WINDOW_SHARE).max(1)
     }
 
-    /// Moves the oldest page of the list `from` (the window or the protected segment) to the newest
-    /// end of probation.
-    fn demote(&mut self, from: u32) {
+    /// Moves the oldest page of the list `from` to the newest end of the list `to`.
+    fn move_oldest(&mut self, from: u32, to: u32) {
         if let Some(slot) = self.lists.oldest(from) {
             self.lists.unlink(slot);
-            self.lists.push(PROBATION, slot);
+            self.lists.push(to, slot);
         }
+    }
+
+    /// Returns the page to compare with the victim, and its list: the oldest one that left the
+    /// window without a comparison, else the window's oldest if the window is full.
+    fn candidate(&self) -> Option<(Slot, u32)> {
+        if let Some(slot) = self.lists.oldest(CANDIDATES) {
+            return Some((slot, CANDIDATES));
+        }
+        let is_full = self.lists.pages[WINDOW as usize] >= self.most_in_window();
+        let oldest = self.lists.oldest(WINDOW).filter(|_| is_full);
+        oldest.map(|slot| (slot, WINDOW))
     }
 
     /// Returns the page of the main part that would leave: the oldest of probation, else the oldest
@@ -70,6 +90,7 @@ impl Policy for WTinyLfu {
             objects: vec![0; slots as usize],
             sketch: Sketch::new(slots),
             full: slots,
+            was_full: false,
         }
     }
 
@@ -80,25 +101,26 @@ impl Policy for WTinyLfu {
     }
 
     /// Adds the page of `object`, just brought into `slot`, to the window. If the window is then
-    /// too large, its oldest pages join the main part.
+    /// too large, its oldest pages leave it: as candidates, or into the main part of a cache that
+    /// has not been full yet.
     #[inline]
     fn admit(&mut self, slot: Slot, object: u64) {
         self.objects[slot as usize] = object;
         self.lists.push(WINDOW, slot);
-        // While there is room, pages that leave the window join the main part without a comparison.
+        let to = if self.was_full { CANDIDATES } else { PROBATION };
         while self.lists.pages[WINDOW as usize] > self.most_in_window() {
-            self.demote(WINDOW);
+            self.move_oldest(WINDOW, to);
         }
     }
 
-    /// Records a use of the page in `slot`: the sketch counts the request, a page on probation
-    /// moves to the protected segment, another one becomes the newest of its list. If the protected
+    /// Records a use of the page in `slot`: the sketch counts the request, a page on probation or
+    /// a candidate moves to the protected segment, another one becomes the newest of its list. If the protected
     /// segment is then too large, its oldest page goes back to probation.
     #[inline]
     fn access(&mut self, slot: Slot) {
         self.sketch.add(self.objects[slot as usize]);
         let list = self.lists.of(slot);
-        if list != PROBATION {
+        if list != PROBATION && list != CANDIDATES {
             self.lists.renew(slot);
             return;
         }
@@ -106,34 +128,32 @@ impl Policy for WTinyLfu {
         self.lists.push(PROTECTED, slot);
         let main = u64::from(self.full - self.most_in_window().min(self.full));
         if u64::from(self.lists.pages[PROTECTED as usize]) > main * PROTECTED_PERCENT / 100 {
-            self.demote(PROTECTED);
+            self.move_oldest(PROTECTED, PROBATION);
         }
     }
 
-    /// Takes out a page and returns its slot; `None` if there is no page. While the window is full,
-    /// its oldest page (the candidate) leaves, unless it was requested more often lately than the
-    /// main part's victim: then the victim leaves and the candidate joins the main part.
+    /// Takes out a page and returns its slot; `None` if there is no page. Where a candidate is due,
+    /// it leaves, unless it was requested more often lately than the main part's victim: then the
+    /// victim leaves and the candidate joins the main part.
     fn evict(&mut self) -> Option<Slot> {
         let pages: u32 = self.lists.pages.iter().sum();
         if pages == 0 {
             return None;
         }
         self.full = pages;
-        let candidate = self.lists.oldest(WINDOW);
-        let candidate = candidate.filter(|_| self.lists.pages[0] >= self.most_in_window());
-        let slot = match (candidate, self.victim()) {
-            (Some(candidate), Some(victim)) => {
+        self.was_full = true;
+        let slot = match (self.candidate(), self.victim()) {
+            (Some((candidate, from)), Some(victim)) => {
                 if self.count(candidate) > self.count(victim) {
-                    self.demote(WINDOW);
+                    self.move_oldest(from, PROBATION);
                     victim
                 } else {
                     candidate
                 }
             }
-            (candidate, victim) => {
-                let any = || self.lists.oldest(WINDOW);
-                victim.or(candidate).or_else(any)?
-            }
+            (Some((candidate, _)), None) => candidate,
+            (None, Some(victim)) => victim,
+            (None, None) => self.lists.oldest(WINDOW)?,
         };
         self.lists.unlink(slot);
         Some(slot)

@@ -357,21 +357,18 @@ impl Policy for Lirs {
     }
 }
 
-/// Three queues; request counts come from the crate's own sketch, which is tested beside it.
+/// Four queues; request counts come from the crate's own sketch, which is tested beside it.
 pub struct WTinyLfu {
-    window: Queue,
-    probation: Queue,
-    protected: Queue,
+    /// The window, probation, the protected segment, and pages that left the window uncompared.
+    queues: [Queue; 4],
     sketch: Sketch,
     object: HashMap<Slot, u64>,
     full: usize,
+    was_full: bool,
     last: usize,
 }
 
 impl WTinyLfu {
-    fn queues(&mut self) -> [&mut Queue; 3] {
-        [&mut self.window, &mut self.probation, &mut self.protected]
-    }
     fn most_in_window(&self) -> usize {
         (self.full / 100).max(1)
     }
@@ -380,12 +377,11 @@ impl WTinyLfu {
 impl Policy for WTinyLfu {
     fn new(slots: u32) -> Self {
         Self {
-            window: Queue::new(),
-            probation: Queue::new(),
-            protected: Queue::new(),
+            queues: [Queue::new(), Queue::new(), Queue::new(), Queue::new()],
             sketch: Sketch::new(slots),
             object: HashMap::new(),
             full: slots as usize,
+            was_full: false,
             last: 0,
         }
     }
@@ -394,58 +390,61 @@ impl Policy for WTinyLfu {
     }
     fn admit(&mut self, slot: Slot, object: u64) {
         self.object.insert(slot, object);
-        self.window.push_back(slot);
-        while self.window.len() > self.most_in_window() {
-            self.probation.extend(self.window.pop_front());
+        self.queues[0].push_back(slot);
+        while self.queues[0].len() > self.most_in_window() {
+            let oldest = self.queues[0].pop_front();
+            self.queues[if self.was_full { 3 } else { 1 }].extend(oldest);
         }
     }
     fn access(&mut self, slot: Slot) {
         self.sketch.add(self.object[&slot]);
-        if drop_from(&mut self.window, slot) {
-            self.window.push_back(slot);
+        if drop_from(&mut self.queues[0], slot) {
+            self.queues[0].push_back(slot);
             return;
         }
-        let _ = drop_from(&mut self.probation, slot) || drop_from(&mut self.protected, slot);
-        self.protected.push_back(slot);
+        let was_protected = drop_from(&mut self.queues[2], slot);
+        self.remove(slot);
+        self.queues[2].push_back(slot);
         let main = self.full.saturating_sub(self.most_in_window());
-        if self.protected.len() > main * 4 / 5 {
-            self.probation.extend(self.protected.pop_front());
+        if !was_protected && self.queues[2].len() > main * 4 / 5 {
+            let oldest = self.queues[2].pop_front();
+            self.queues[1].extend(oldest);
         }
     }
     fn evict(&mut self) -> Option<Slot> {
-        let pages = self.window.len() + self.probation.len() + self.protected.len();
-        self.full = if pages == 0 { self.full } else { pages };
-        let segment = if self.probation.is_empty() { 2 } else { 1 };
-        let victim = self.queues()[segment].front().copied();
-        let candidate = self.window.front().copied();
-        let is_due = self.window.len() >= self.most_in_window();
+        let pages: usize = self.queues.iter().map(Queue::len).sum();
+        if pages > 0 {
+            (self.full, self.was_full) = (pages, true);
+        }
+        let segment = if self.queues[1].is_empty() { 2 } else { 1 };
+        let due = if self.queues[3].is_empty() { 0 } else { 3 };
+        let is_due = due == 3 || self.queues[0].len() >= self.most_in_window();
+        let victim = self.queues[segment].front().copied();
+        let candidate = self.queues[due].front().copied().filter(|_| is_due);
+        let count = |slot: Slot| self.sketch.count(self.object[&slot]);
         self.last = match (candidate, victim) {
-            (Some(candidate), Some(victim)) if is_due => {
-                let count = |slot: Slot| self.sketch.count(self.object[&slot]);
-                let wins = count(candidate) > count(victim);
-                if wins {
-                    drop_from(&mut self.window, candidate);
-                    self.probation.push_back(candidate);
-                    drop_from(self.queues()[segment], victim);
-                    self.last = segment;
-                    return Some(victim);
-                }
-                0
+            (Some(candidate), Some(victim)) if count(candidate) > count(victim) => {
+                drop_from(&mut self.queues[segment], victim);
+                let candidate = self.queues[due].pop_front();
+                self.queues[1].extend(candidate);
+                self.last = segment;
+                return Some(victim);
             }
-            (_, Some(_)) => segment,
-            _ => 0,
+            (Some(_), _) => due,
+            (None, Some(_)) => segment,
+            (None, None) => 0,
         };
         let last = self.last;
-        self.queues()[last].pop_front()
+        self.queues[last].pop_front()
     }
     fn remove(&mut self, slot: Slot) {
-        for queue in self.queues() {
+        for queue in &mut self.queues {
             drop_from(queue, slot);
         }
     }
     fn dirty(&mut self, slot: Slot) -> Dirty {
         let last = self.last;
-        self.queues()[last].push_back(slot);
+        self.queues[last].push_back(slot);
         Dirty::WriteBehind
     }
 }
