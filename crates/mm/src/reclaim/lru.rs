@@ -371,13 +371,14 @@ impl<W: World> Mm<W> {
     }
 
     /// Records one software access to a page (docs/reference/memory-model.md#page-states): the
-    /// second one activates it. `path`: the kind of access; writes count in some kernels only. The
+    /// second one activates it. `path`: the kind of access; writes count in some kernels only, but
+    /// always for an eviction policy, which knows requests and no kernel's rules for its lists. The
     /// policy `mark_accessed` decides whether a page that still waits in an add batch is activated.
     pub fn mark_page_accessed(&self, pfn: Pfn, path: TrackPath) {
-        if path == TrackPath::BufferedWrite && self.policy.accesses == Accesses::Reads {
+        if self.orders.is_some() && self.use_ordered(pfn) {
             return;
         }
-        if self.orders.is_some() && self.use_ordered(pfn) {
+        if path == TrackPath::BufferedWrite && self.policy.accesses == Accesses::Reads {
             return;
         }
         let f = self.frames.flags(pfn);
