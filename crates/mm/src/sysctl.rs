@@ -210,6 +210,35 @@ fn reserve_ratios<'de, D: serde::Deserializer<'de>>(from: D) -> Result<[u32; PAR
     Ok(ratios)
 }
 
+/// The accepted forms of [`Sysctl::numa_zonelist_order`]: its number, or the text of its file in
+/// `/proc/sys`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ZonelistOrder {
+    Number(u32),
+    Text(String),
+}
+
+/// Reads `numa_zonelist_order` for serde: 0, 1 and 2, or words with the first letters d, n and z
+/// (default, node, zone), as Linux reads them.
+///
+/// # Errors
+/// If the value is neither a number nor such a word.
+fn zonelist_order<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    use serde::de::Error as _;
+    let wrong =
+        || D::Error::custom("not an order of zones; accepted: \"default\", \"node\" or \"zone\"");
+    match ZonelistOrder::deserialize(from).map_err(|_| wrong())? {
+        ZonelistOrder::Number(number) => Ok(Some(number)),
+        ZonelistOrder::Text(text) => match text.trim_start().as_bytes().first() {
+            Some(b'd' | b'D') => Ok(Some(0)),
+            Some(b'n' | b'N') => Ok(Some(1)),
+            Some(b'z' | b'Z') => Ok(Some(2)),
+            _ => Err(wrong()),
+        },
+    }
+}
+
 macro_rules! answer {
     () => {
         Answer::Works
@@ -436,6 +465,122 @@ sysctls! {
     "vm.defrag_mode", defrag_mode: Option<u32> = None,
         "0 or 1", Fits::Number(0, 1), false, Nothing
         => Answer::Only(&[0], "Linux 6.15 introduced it, and every preset is older");
+    /// Whether the kernel's log has a line for each block that is read or dirtied (up to Linux
+    /// 5.13).
+    "vm.block_dump", block_dump: Option<u32> = None,
+        "0 or 1", ANY, false, Nothing
+        => Answer::NoEffect("it only writes lines to the kernel's log");
+    /// Any value compacts all memory once.
+    "vm.compact_memory", compact_memory: Option<u32> = None,
+        "1", ANY, false, Nothing
+        => Answer::Only(&[], "memory is compacted only when an allocation needs it");
+    /// Whether compaction moves pages that a program has locked.
+    "vm.compact_unevictable_allowed", compact_unevictable_allowed: Option<u32> = None,
+        "0 or 1", ANY, false, Nothing
+        => Answer::NoEffect("no simulated program locks its memory");
+    /// Whether pages with corrected errors are taken out of use (6.11).
+    "vm.enable_soft_offline", enable_soft_offline: Option<u32> = None,
+        "0 or 1", ANY, false, Nothing
+        => Answer::NoEffect("simulated memory has no errors");
+    /// Whether huge pages come from Movable zones (up to Linux 4.15).
+    "vm.hugepages_treat_as_movable", hugepages_treat_as_movable: Option<u32> = None,
+        "0 or 1", ANY, false, Nothing
+        => Answer::NoEffect("no huge pages are set aside");
+    /// Whether the descriptions of huge pages are freed in part.
+    "vm.hugetlb_optimize_vmemmap", hugetlb_optimize_vmemmap: Option<u32> = None,
+        "0 or 1", ANY, false, Nothing
+        => Answer::NoEffect("no huge pages are set aside");
+    /// The group that may have shared memory in huge pages.
+    "vm.hugetlb_shm_group", hugetlb_shm_group: Option<u32> = None,
+        "group", ANY, false, Nothing
+        => Answer::NoEffect("no huge pages are set aside");
+    /// Where a process's mappings lie.
+    "vm.legacy_va_layout", legacy_va_layout: Option<u32> = None,
+        "0 or 1", ANY, false, Nothing
+        => Answer::NoEffect("no outcome depends on the addresses of mappings");
+    /// Whether files of memfd_create can be executed.
+    "vm.memfd_noexec", memfd_noexec: Option<u32> = None,
+        "0, 1 or 2", ANY, false, Nothing
+        => Answer::NoEffect("no simulated program makes such files");
+    /// Whether all users of a broken page are killed at once.
+    "vm.memory_failure_early_kill", memory_failure_early_kill: Option<u32> = None,
+        "0 or 1", ANY, false, Nothing
+        => Answer::NoEffect("simulated memory has no errors");
+    /// Whether the kernel goes on after an error of memory.
+    "vm.memory_failure_recovery", memory_failure_recovery: Option<u32> = None,
+        "0 or 1", ANY, false, Nothing
+        => Answer::NoEffect("simulated memory has no errors");
+    /// The lowest address of a mapping.
+    "vm.mmap_min_addr", mmap_min_addr: Option<u64> = None,
+        "address", ANY, false, Nothing
+        => Answer::NoEffect("no outcome depends on the addresses of mappings");
+    /// How many bits of a mapping's address are random.
+    "vm.mmap_rnd_bits", mmap_rnd_bits: Option<u32> = None,
+        "bits", ANY, false, Nothing
+        => Answer::NoEffect("no outcome depends on the addresses of mappings");
+    /// As `mmap_rnd_bits`, for programs of 32 bits.
+    "vm.mmap_rnd_compat_bits", mmap_rnd_compat_bits: Option<u32> = None,
+        "bits", ANY, false, Nothing
+        => Answer::NoEffect("no outcome depends on the addresses of mappings");
+    /// Number of huge pages that are set aside on the writer's nodes.
+    "vm.nr_hugepages_mempolicy", nr_hugepages_mempolicy: Option<u64> = None,
+        "huge pages", ANY, false, Nothing
+        => Answer::Only(&[0], "no huge pages are set aside; `boot.kernel` can take as much memory");
+    /// Number of huge pages that may be had beyond those set aside.
+    "vm.nr_overcommit_hugepages", nr_overcommit_hugepages: Option<u64> = None,
+        "huge pages", ANY, false, Nothing
+        => Answer::NoEffect("no simulated program asks for them");
+    /// Number of pdflush threads: always 0 since 2.6.32, where each device has a flusher.
+    "vm.nr_pdflush_threads", nr_pdflush_threads: Option<u32> = None,
+        "threads", ANY, false, Nothing
+        => Answer::NoEffect("it only shows a number");
+    /// How much of a mapping is given back on computers without an MMU.
+    "vm.nr_trim_pages", nr_trim_pages: Option<u32> = None,
+        "pages", ANY, false, Nothing
+        => Answer::NoEffect("simulated computers have an MMU");
+    /// Whether events of NUMA are counted.
+    "vm.numa_stat", numa_stat: Option<u32> = None,
+        "0 or 1", ANY, false, Nothing
+        => Answer::Only(&[1], "they are always counted");
+    /// Up to Linux 4.13, the order of fallback lists: 0 (`default`) by the sizes of zones, 1
+    /// (`node`) or 2 (`zone`) first.
+    #[serde(deserialize_with = "zonelist_order")]
+    "vm.numa_zonelist_order", numa_zonelist_order: Option<u32> = None,
+        "0, 1 or 2", Fits::Number(0, 2), false, Nothing
+        => Answer::Only(&[0], "the order is the kernel's choice by the sizes of zones");
+    /// Whether the report of a kill lists all tasks.
+    "vm.oom_dump_tasks", oom_dump_tasks: Option<u32> = None,
+        "0 or 1", ANY, false, Nothing
+        => Answer::NoEffect("it changes only the text of the report");
+    /// As `overcommit_ratio`, in kB.
+    "vm.overcommit_kbytes", overcommit_kbytes: Option<u64> = None,
+        "kB", ANY, false, Nothing
+        => Answer::NoEffect("the kernel uses it only with overcommit_memory = 2, which is not modelled");
+    /// Up to Linux 5.13: the most that each CPU's lists of a zone may hold, as 1/n of the zone; 0:
+    /// by the list's batch.
+    "vm.percpu_pagelist_fraction", percpu_pagelist_fraction: Option<u32> = None,
+        "parts", ANY, false, Nothing
+        => Answer::Only(&[0], "before linux-6.1 a CPU's lists have their default sizes");
+    /// Any value looks through the unevictable pages (up to Linux 3.x).
+    "vm.scan_unevictable_pages", scan_unevictable_pages: Option<u32> = None,
+        "1", ANY, false, Nothing
+        => Answer::NoEffect("no simulated program locks its memory");
+    /// A look at it folds the counters of all CPUs.
+    "vm.stat_refresh", stat_refresh: Option<u32> = None,
+        "1", ANY, false, Nothing
+        => Answer::Only(&[], "counters of CPUs are folded when they reach their threshold, and now and then");
+    /// Whether any process may use userfaultfd.
+    "vm.unprivileged_userfaultfd", unprivileged_userfaultfd: Option<u32> = None,
+        "0 or 1", ANY, false, Nothing
+        => Answer::NoEffect("no simulated program uses it");
+    /// Whether programs have the vDSO.
+    "vm.vdso_enabled", vdso_enabled: Option<u32> = None,
+        "0 or 1", ANY, false, Nothing
+        => Answer::NoEffect("the time of a system call is a parameter");
+    /// The value of `vfs_cache_pressure` that counts once (6.16).
+    "vm.vfs_cache_pressure_denom", vfs_cache_pressure_denom: Option<u32> = None,
+        "parts", ANY, false, Nothing
+        => Answer::Only(&[100], "Linux 6.16 introduced it, and every preset is older");
 }
 
 impl Default for Sysctl {

@@ -87,3 +87,28 @@ fn a_fraction_fixes_what_cpus_keep() {
     let learnt = (most_kept(), mm.pcp_high(0, 0));
     assert!(learnt.0 > 0 && learnt.1 >= low, "{learnt:?} {low}");
 }
+
+/// Every vm sysctl of the kernels that presets model (`kernel/sysctl.c` and `mm/*.c` of Linux
+/// 2.6.37, 3.16, 4.9, 6.1 and 6.12) has an answer: it works, has no effect, or is not modelled.
+#[test]
+fn every_vm_sysctl_has_an_answer() {
+    let names = "admin_reserve_kbytes block_dump compact_memory compact_unevictable_allowed \
+        compaction_proactiveness dirty_background_bytes dirty_background_ratio dirty_bytes \
+        dirty_expire_centisecs dirty_ratio dirty_writeback_centisecs dirtytime_expire_seconds \
+        drop_caches enable_soft_offline extfrag_threshold highmem_is_dirtyable \
+        hugepages_treat_as_movable hugetlb_optimize_vmemmap hugetlb_shm_group laptop_mode \
+        legacy_va_layout lowmem_reserve_ratio max_map_count memfd_noexec memory_failure_early_kill \
+        memory_failure_recovery min_free_kbytes min_slab_ratio min_unmapped_ratio mmap_min_addr \
+        mmap_rnd_bits mmap_rnd_compat_bits nr_hugepages nr_hugepages_mempolicy \
+        nr_overcommit_hugepages nr_pdflush_threads nr_trim_pages numa_stat numa_zonelist_order \
+        oom_dump_tasks oom_kill_allocating_task overcommit_kbytes overcommit_memory \
+        overcommit_ratio page-cluster page_lock_unfairness panic_on_oom percpu_pagelist_fraction \
+        percpu_pagelist_high_fraction scan_unevictable_pages stat_interval stat_refresh swappiness \
+        unprivileged_userfaultfd user_reserve_kbytes vdso_enabled vfs_cache_pressure \
+        watermark_boost_factor watermark_scale_factor zone_reclaim_mode";
+    let lacking: Vec<&str> = names
+        .split_whitespace()
+        .filter(|name| crate::sysctl::info(&format!("vm.{name}")).is_none())
+        .collect();
+    assert_eq!(lacking, [""; 0]);
+}
