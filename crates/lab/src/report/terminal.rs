@@ -246,14 +246,21 @@ impl Grid {
         tables.join("\n")
     }
 
-    /// Returns, as text, the table with as many columns of figures as stand side by side, and the
-    /// headings of those that do not fit.
-    pub fn first(self) -> (String, Vec<String>) {
+    /// Returns, as text, the table with as many columns of figures as stand side by side, the
+    /// headings of those that do not fit, and the headings of those that are left out because all
+    /// of their figures are `0`.
+    pub fn first(self) -> (String, [Vec<String>; 2]) {
         let parts = self.parts();
         let shown = self.part(&parts[0]);
-        let left = parts[1..].iter().flatten().filter(|&&i| self.heads[i].1);
-        let left = left.map(|&i| self.heads[i].0.clone());
-        (shown, left.collect())
+        let heading = |i: usize| self.heads[i].0.clone();
+        let figures = |i: &usize| self.heads[*i].1;
+        let left = parts[1..].iter().flatten().copied().filter(figures);
+        let filled = self.filled();
+        let zero = (0..self.heads.len()).filter(|i| figures(i) && !filled.contains(i));
+        (
+            shown,
+            [left.map(heading).collect(), zero.map(heading).collect()],
+        )
     }
 
     /// Lays out the columns with these indices as one table, as text.
@@ -357,6 +364,24 @@ pub fn readable(unit: &str, largest: f64) -> (f64, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A column of figures that are all 0 is left out of the first table, and named beside it.
+    #[test]
+    fn columns_of_zeros_are_named() {
+        let mut grid = Screen::default().grid(&[
+            Col::Words("policy"),
+            Col::Figure("stalls"),
+            Col::Figure("kills"),
+        ]);
+        grid.plain(["one", "0", "0"].map(String::from));
+        grid.plain(["two", "3", "0"].map(String::from));
+        let (shown, [left, zero]) = grid.first();
+        assert!(
+            shown.contains("stalls") && !shown.contains("kills"),
+            "{shown}"
+        );
+        assert_eq!((left.len(), zero), (0, vec!["kills".to_owned()]));
+    }
 
     #[test]
     fn words_of_tables_stay_whole() {

@@ -265,7 +265,7 @@ impl First<'_> {
             }
             grid.row(row);
         }
-        let (mut out, left) = grid.first();
+        let (mut out, [left, zero]) = grid.first();
         if cells.len() > most {
             let _ = writeln!(out, "{} more rows: --verbose", cells.len() - most);
         }
@@ -278,6 +278,11 @@ impl First<'_> {
             out += &self
                 .screen
                 .wrapped(&format!("not shown: {}; --verbose", left.join(", ")));
+        }
+        if !zero.is_empty() {
+            out += &self
+                .screen
+                .wrapped(&format!("0 in every row: {}", zero.join(", ")));
         }
         out
     }
