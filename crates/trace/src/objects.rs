@@ -89,12 +89,25 @@ pub(crate) struct Objects {
     known: HashMap<u64, ObjectPages, BuildHasherDefault<Mix>>,
     /// The next free page of 4 KiB.
     next: u64,
+    /// How often a known object got new pages.
+    grown: u64,
 }
 
-#[derive(Clone, Copy)]
+/// The pages of an object; none for an object that is not known.
+#[derive(Clone, Copy, Default)]
 struct ObjectPages {
     first: u32,
     pages: u32,
+}
+
+/// Objects that [`Objects::look`] looks up together.
+pub(crate) const LOOKS: usize = 64;
+
+/// The pages that some objects had when they were looked up together.
+pub(crate) struct Looked {
+    pages: [ObjectPages; LOOKS],
+    /// [`Objects::grown`] at that time.
+    grown: u64,
 }
 
 impl Objects {
@@ -104,7 +117,43 @@ impl Objects {
             unit,
             known: HashMap::default(),
             next: 0,
+            grown: 0,
         }
+    }
+
+    /// Looks up the names of at most [`LOOKS`] objects for [`Self::place_looked`]. No look-up
+    /// depends on another, so the processor waits for their memory at the same time.
+    #[inline]
+    pub fn look(&self, ids: impl Iterator<Item = u64>) -> Looked {
+        let mut pages = [ObjectPages::default(); LOOKS];
+        for (pages, id) in pages.iter_mut().zip(ids) {
+            *pages = self.known.get(&id).copied().unwrap_or_default();
+        }
+        Looked {
+            pages,
+            grown: self.grown,
+        }
+    }
+
+    /// Returns the offset in bytes of the pages of the object `id`, which is only named, as
+    /// [`Self::place`] does. `looked` has the object at `at`. A second look-up is needed where the
+    /// object is new or has grown, or where any object has grown since.
+    ///
+    /// # Errors
+    /// As of [`Self::place`].
+    #[inline]
+    pub fn place_looked(
+        &mut self,
+        id: u64,
+        size: u32,
+        looked: &Looked,
+        at: usize,
+    ) -> Result<u64, Fault> {
+        let ObjectPages { first, pages } = looked.pages[at];
+        if pages >= own(size) && looked.grown == self.grown {
+            return Ok(u64::from(first) * 4096);
+        }
+        self.own_pages(id, size)
     }
 
     /// Returns the offset in bytes at which an object of `size` bytes lies in the file: its number
@@ -129,7 +178,7 @@ impl Objects {
     /// # Errors
     /// The objects together exceed 16 TiB.
     fn own_pages(&mut self, id: u64, size: u32) -> Result<u64, Fault> {
-        let pages = size.div_ceil(4096).max(1);
+        let pages = own(size);
         let place = self
             .known
             .entry(id)
@@ -141,6 +190,7 @@ impl Objects {
                     "traces whose objects take 16 TiB or less",
                 ));
             }
+            self.grown += u64::from(place.pages > 0);
             *place = ObjectPages {
                 first: self.next as u32,
                 pages,
@@ -149,6 +199,12 @@ impl Objects {
         }
         Ok(u64::from(place.first) * 4096)
     }
+}
+
+/// Returns the number of pages of an object of `size` bytes: at least one.
+#[inline]
+fn own(size: u32) -> u32 {
+    size.div_ceil(4096).max(1)
 }
 
 /// A multiplicative hash of a number; the map's order is never used.
@@ -202,5 +258,24 @@ mod tests {
         assert!(Objects::new(Unit::Page).place(1 << 32, 1).is_err());
         assert!(Objects::new(Unit::Page).place(u64::MAX, 1).is_err());
         assert_eq!(Objects::new(Unit::Sector).place(3, 1).unwrap(), 1536);
+    }
+
+    /// Objects that are new, known, repeated or growing within a block have the same places whether
+    /// they are looked up together or singly.
+    #[test]
+    fn looking_ahead_changes_no_place() {
+        let (mut ahead, mut singly) = (Objects::new(Unit::Object), Objects::new(Unit::Object));
+        let mut rng = crate::random::Rng::new(1);
+        for _ in 0..200 {
+            let block: Vec<(u64, u32)> = (0..LOOKS)
+                .map(|_| (rng.below(300), 4096 * rng.below(4) as u32 + 1))
+                .collect();
+            let looked = ahead.look(block.iter().map(|(id, _)| *id));
+            for (at, (id, size)) in block.into_iter().enumerate() {
+                let place = ahead.place_looked(id, size, &looked, at).unwrap();
+                assert_eq!(place, singly.place(id, size).unwrap());
+            }
+        }
+        assert!(ahead.grown > 300);
     }
 }

@@ -6,7 +6,7 @@
 //! in libCacheSim.
 
 use crate::error::Fault;
-use crate::objects::Objects;
+use crate::objects::{LOOKS, Objects, Unit};
 use crate::record::{MAX_FILE, NO_LATENCY, Op, Record};
 use crate::tables::Tables;
 
@@ -93,6 +93,7 @@ impl OracleGeneral {
         loop {
             // Most records are plain and take the fast way; the next one that is not goes singly.
             done += self.plain(&records[done..], out, keep);
+            done += self.named(&records[done..], out, keep);
             let Some(bytes) = records.get(done) else {
                 return (done, Ok(()));
             };
@@ -137,6 +138,40 @@ impl OracleGeneral {
         let n = passed as u64 - self.passed;
         (self.last, self.passed) = (last, passed as u64);
         n as usize
+    }
+
+    /// Reads records as [`Self::plain`] does where numbers are only names, with the look-ups of
+    /// [`LOOKS`] objects at once.
+    #[inline(always)]
+    fn named<T>(
+        &mut self,
+        records: &[[u8; RECORD]],
+        out: &mut Vec<T>,
+        keep: &impl Fn(&Record) -> T,
+    ) -> usize {
+        let (Some(first), Unit::Object) = (self.first, self.objects.unit) else {
+            return 0;
+        };
+        let before = self.passed;
+        'blocks: for block in records.chunks(LOOKS) {
+            let looked = self
+                .objects
+                .look(block.iter().map(|bytes| raw(bytes).object));
+            for (at, bytes) in block.iter().enumerate() {
+                let r = raw(bytes);
+                let passed = self.passed as i64;
+                let right = r.time >= self.last && (r.next == -1 || r.next > passed + 1);
+                if !right || r.size == 0 {
+                    break 'blocks;
+                }
+                let place = self.objects.place_looked(r.object, r.size, &looked, at);
+                let Ok(offset) = place else { break 'blocks };
+                self.last = r.time;
+                self.passed += 1;
+                out.push(keep(&request(r, first, offset)));
+            }
+        }
+        (self.passed - before) as usize
     }
 
     /// Counts a skipped record.
@@ -190,7 +225,6 @@ impl OracleGeneral {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::Unit;
     use proptest::prelude::*;
 
     fn bytes(r: &Raw) -> Vec<u8> {
