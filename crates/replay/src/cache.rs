@@ -82,12 +82,20 @@ pub struct Table {
 }
 
 impl Table {
-    /// Creates a map of the objects `0..objects` in `slots` slots.
+    /// Creates a map of the objects `0..objects` in `slots` slots. It grows where an object with a
+    /// larger number is put into a slot.
     pub fn new(objects: u32, slots: u32) -> Self {
         Self {
             slots: vec![0; objects as usize],
             objects: vec![0; slots as usize],
         }
+    }
+
+    /// Makes room for at least `objects` objects, and for twice as many as before.
+    #[cold]
+    fn grow(&mut self, objects: usize) {
+        let objects = objects.max(2 * self.slots.len());
+        self.slots.resize(objects, 0);
     }
 }
 
@@ -97,7 +105,7 @@ impl Map for Table {
     /// Returns the slot that holds the object; `None` if no slot does.
     #[inline]
     fn find(&self, object: u64) -> Option<Slot> {
-        self.slots[object as usize].checked_sub(1)
+        self.slots.get(object as usize)?.checked_sub(1)
     }
     #[inline]
     fn object(&self, slot: Slot) -> u64 {
@@ -106,6 +114,9 @@ impl Map for Table {
     /// Puts an object into an empty slot.
     #[inline]
     fn insert(&mut self, object: u64, slot: Slot) {
+        if object as usize >= self.slots.len() {
+            self.grow(object as usize + 1);
+        }
         self.slots[object as usize] = slot + 1;
         self.objects[slot as usize] = object as u32;
     }
@@ -124,7 +135,7 @@ impl Map for Table {
     fn guess(&self, objects: &[u64], _: &mut Guesses) {
         let sum = objects
             .iter()
-            .fold(0, |sum, o| sum ^ self.slots[*o as usize]);
+            .fold(0, |sum, o| sum ^ self.slots.get(*o as usize).unwrap_or(&0));
         std::hint::black_box(sum);
     }
     /// Returns the slot that holds the object; an error if no slot does.

@@ -130,6 +130,10 @@ pub(crate) struct Numbering {
     files: Vec<Vec<u32>>,
     listed: Vec<bool>,
     cuts: bool,
+    /// Set if the reader numbers the objects: the shift of [`Unit::numbers`].
+    given: Option<u32>,
+    /// Number of objects that the reader has numbered.
+    met: u32,
 }
 
 impl Numbering {
@@ -141,6 +145,30 @@ impl Numbering {
             files: Vec::new(),
             listed: Vec::new(),
             cuts,
+            given: None,
+            met: 0,
+        }
+    }
+
+    /// Creates a numbering of the objects that `reader`, which has read nothing so far, will ask
+    /// for. Objects that the reader numbers itself are not looked up again.
+    fn of(reader: &mut Reader, unit: Unit) -> Self {
+        Self {
+            given: unit.numbers(reader),
+            ..Self::new(reader.format().can_cut())
+        }
+    }
+
+    /// Returns the number of objects so far.
+    fn objects(&self) -> u32 {
+        self.met.max(self.index.slots())
+    }
+
+    /// Takes a first look for each of at most 64 objects, as [`Index::guess`] does; not where the
+    /// reader numbers the objects.
+    fn guess(&self, objects: &[u64], guesses: &mut [Slot; BLOCK]) {
+        if self.given.is_none() {
+            self.index.guess(objects, guesses);
         }
     }
 
@@ -162,6 +190,12 @@ impl Numbering {
     /// `file` is the object's file. `guess` is the result of [`Index::guess`] or any other number.
     #[inline]
     pub fn number(&mut self, object: u64, file: u32, guess: Slot) -> Option<u32> {
+        if let Some(shift) = self.given {
+            let number = u32::try_from(object >> shift).ok();
+            let number = number.filter(|number| *number < MOST)?;
+            self.met = self.met.max(number + 1);
+            return Some(number);
+        }
         let number = match self.index.find_guessed(object, guess) {
             Some(number) => number,
             None => {
@@ -206,7 +240,7 @@ impl Dense {
         threads: usize,
     ) -> Result<(Self, u64), TraceError> {
         let mut dense = Self::default();
-        let mut numbering = Numbering::new(reader.format().can_cut());
+        let mut numbering = Numbering::of(&mut reader, unit);
         let name = reader.name().to_owned();
         reader.each_records(threads, &mut |batch| {
             batch
@@ -214,7 +248,7 @@ impl Dense {
                 .try_for_each(|block| dense.add(block, unit, times, &mut numbering, budget))
                 .map_err(|limit| limit.of(&name))
         })?;
-        dense.objects = numbering.index.slots();
+        dense.objects = numbering.objects();
         dense.events.shrink_to_fit();
         dense.times.shrink_to_fit();
         Ok((dense, reader.skipped()))
@@ -236,7 +270,7 @@ impl Dense {
         for (first, record) in firsts.iter_mut().zip(block) {
             *first = unit.objects(record).0;
         }
-        n.index.guess(&firsts[..block.len()], &mut guesses);
+        n.guess(&firsts[..block.len()], &mut guesses);
         for (guess, record) in guesses.into_iter().zip(block) {
             let before = self.events.len();
             if record.op.is_data() {
@@ -244,7 +278,7 @@ impl Dense {
                 let (first, count) = unit.objects(record);
                 // The worst case is an object for each request; vectors double as they grow.
                 let requests = self.events.len() as u64 + count;
-                let objects = u64::from(n.index.slots()) + count;
+                let objects = u64::from(n.objects()) + count;
                 let a_request = 2 * (4 + if times { 8 } else { 0 });
                 if !budget.has(requests * a_request + objects * BYTES_PER_OBJECT) {
                     return Err(Limit::Memory(budget, requests));
@@ -427,7 +461,7 @@ impl Dense {
         budget: Budget,
         threads: usize,
     ) -> Result<(Distances, u32, u64), TraceError> {
-        let mut numbering = Numbering::new(reader.format().can_cut());
+        let mut numbering = Numbering::of(&mut reader, unit);
         let mut pass = stack::Pass::new(0, 1 << 16);
         let name = reader.name().to_owned();
         let mut one = |block: &[Record]| {
@@ -435,7 +469,7 @@ impl Dense {
             for (first, record) in firsts.iter_mut().zip(block) {
                 *first = unit.objects(record).0;
             }
-            numbering.index.guess(&firsts[..block.len()], &mut guesses);
+            numbering.guess(&firsts[..block.len()], &mut guesses);
             for (guess, record) in guesses.into_iter().zip(block) {
                 if !record.op.is_data() {
                     numbering.cut(record, unit, |number| pass.remove(number));
@@ -443,7 +477,7 @@ impl Dense {
                 }
                 let (first, count) = unit.objects(record);
                 // The worst case is an object for each request.
-                let objects = u64::from(numbering.index.slots()) + count;
+                let objects = u64::from(numbering.objects()) + count;
                 if !budget.has(objects * (BYTES_PER_OBJECT + stack::Pass::BYTES_PER_OBJECT)) {
                     return Err(Limit::Distances(budget, objects));
                 }
@@ -459,7 +493,7 @@ impl Dense {
             let all = batch.chunks(BLOCK).try_for_each(&mut one);
             all.map_err(|limit| limit.of(&name))
         })?;
-        let objects = numbering.index.slots();
+        let objects = numbering.objects();
         Ok((pass.finish(), objects, reader.skipped()))
     }
 

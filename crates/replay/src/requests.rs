@@ -1,7 +1,7 @@
 //! Turns trace records into requests to the cache: the unit of a request, and the number of its
 //! object.
 
-use trace::{Op, Record};
+use trace::{Op, Reader, Record};
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
@@ -34,6 +34,19 @@ impl Unit {
             }
             Self::Record => (u64::from(r.file) << OFFSET_BITS | r.offset, 1),
         }
+    }
+
+    /// Returns by how many bits an object's number of [`Self::objects`] must be shifted to number
+    /// all objects from 0 without gaps, in the order of their first requests; `None` if objects
+    /// have to be numbered by a table. Traces whose object numbers are names need no table, because
+    /// the reader gives each object the next free pages. `reader` has read nothing so far.
+    pub(crate) fn numbers(self, reader: &mut Reader) -> Option<u32> {
+        let (numbered, shift) = match self {
+            // The first request for an object is for all of its pages.
+            Self::Page => (reader.unit() == Some(trace::Unit::Object), 0),
+            Self::Record => (reader.number_names(), PAGE.trailing_zeros()),
+        };
+        numbered.then_some(shift)
     }
 
     /// Returns the place of the first object of a file that is gone when the file has `len` bytes.

@@ -1,6 +1,6 @@
 //! Streams a trace from the reader into one cache.
 
-use crate::cache::{Cache, Counts};
+use crate::cache::{Cache, Counts, Map, Table};
 use crate::requests::{Unit, cut};
 use crate::touched::Touched;
 use crate::writes::{WriteCache, WriteCounts, WriteModel};
@@ -23,12 +23,12 @@ trait Sink {
 const AHEAD: usize = 1 << 14;
 
 /// A cache without writes; requests are collected, so that their look-ups can start together.
-struct Clean<P> {
-    cache: Cache<P, Index>,
+struct Clean<P, M> {
+    cache: Cache<P, M>,
     objects: Vec<u64>,
 }
 
-impl<P: Policy> Clean<P> {
+impl<P: Policy, M: Map> Clean<P, M> {
     /// Collects requests for these objects, and makes them when there are [`AHEAD`], so that their
     /// look-ups start together.
     #[inline]
@@ -47,7 +47,7 @@ impl<P: Policy> Clean<P> {
     }
 }
 
-impl<P: Policy> Sink for Clean<P> {
+impl<P: Policy, M: Map> Sink for Clean<P, M> {
     #[inline]
     fn request(&mut self, _: &Record, objects: Range<u64>) {
         self.ask(objects);
@@ -104,8 +104,35 @@ pub(crate) fn stream_made<P: Policy>(
     threads: usize,
     make: &dyn Fn(u32) -> P,
 ) -> Result<Counts, TraceError> {
-    let mut clean = Clean::<P> {
-        cache: Cache::of(make(slots), slots, Index::new(slots)),
+    // A table by number takes 4 bytes an object, less than the reader's names. Pages are too many
+    // for one: an object of a gigabyte has 262,144.
+    let numbers = match unit {
+        Unit::Record => unit.numbers(&mut reader),
+        Unit::Page => None,
+    };
+    match numbers {
+        Some(shift) => {
+            let cache = Cache::of(make(slots), slots, Table::new(0, slots));
+            ask_all(reader, unit, shift, threads, cache)
+        }
+        None => {
+            let cache = Cache::of(make(slots), slots, Index::new(slots));
+            ask_all(reader, unit, 0, threads, cache)
+        }
+    }
+}
+
+/// Sends all requests of a trace through `cache`; returns requests and misses. The map of the cache
+/// has the objects by the upper bits of their numbers, without the last `shift` ones.
+fn ask_all<P: Policy, M: Map>(
+    mut reader: Reader,
+    unit: Unit,
+    shift: u32,
+    threads: usize,
+    cache: Cache<P, M>,
+) -> Result<Counts, TraceError> {
+    let mut clean = Clean {
+        cache,
         objects: Vec::new(),
     };
     if reader.format().can_cut() {
@@ -114,13 +141,13 @@ pub(crate) fn stream_made<P: Policy>(
     }
     if unit == Unit::Record && reader.format().only_asks() {
         // One object a record: nothing has to be collected.
-        each_object(&mut reader, unit, threads, &mut |batch| {
+        each_object(&mut reader, unit, shift, threads, &mut |batch| {
             clean.cache.request_block(batch);
             Ok(())
         })?;
         return Ok(clean.cache.counts());
     }
-    each_objects(&mut reader, unit, threads, &mut |batch| {
+    each_objects(&mut reader, unit, shift, threads, &mut |batch| {
         for (first, n) in batch {
             clean.ask(*first..first + n);
         }
@@ -133,30 +160,35 @@ pub(crate) fn stream_made<P: Policy>(
 /// Takes, for some records, each one's first object and number of objects.
 type TakeObjects<'a> = dyn FnMut(&[(u64, u64)]) -> Result<(), TraceError> + 'a;
 
-/// Calls `take` with each record's first object and number of objects (0 for records without data).
-/// The rest of a record is not needed and not decoded.
+/// Calls `take` with each record's first object, shifted by `shift` bits, and number of objects (0
+/// for records without data). The rest of a record is not needed and not decoded.
 fn each_objects(
     reader: &mut Reader,
     unit: Unit,
+    shift: u32,
     threads: usize,
     take: &mut TakeObjects<'_>,
 ) -> Result<(), TraceError> {
-    let objects = |record: &Record| match record.op.is_data() {
-        true => unit.objects(record),
-        false => (0, 0),
+    let objects = |record: &Record| {
+        if !record.op.is_data() {
+            return (0, 0);
+        }
+        let (first, n) = unit.objects(record);
+        (first >> shift, n)
     };
     reader.each_batch(threads, objects, take)
 }
 
-/// Calls `take` with each record's first object, for traces whose records are all requests for one
-/// object. Not generic over policies, because the readers are large.
+/// Calls `take` with each record's first object, shifted by `shift` bits, for traces whose records
+/// are all requests for one object. Not generic over policies, because the readers are large.
 fn each_object(
     reader: &mut Reader,
     unit: Unit,
+    shift: u32,
     threads: usize,
     take: &mut dyn FnMut(&[u64]) -> Result<(), TraceError>,
 ) -> Result<(), TraceError> {
-    reader.each_batch(threads, |record| unit.objects(record).0, take)
+    reader.each_batch(threads, |record| unit.objects(record).0 >> shift, take)
 }
 
 /// Streams as [`stream`] does, with dirty pages and writeback. Returns requests and misses, then

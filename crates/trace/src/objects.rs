@@ -89,6 +89,10 @@ pub(crate) struct Objects {
     known: HashMap<u64, ObjectPages, BuildHasherDefault<Mix>>,
     /// The next free page of 4 KiB.
     next: u64,
+    /// Number of places given so far: of new objects, and of objects that have grown.
+    places: u64,
+    /// Places count one page each, whatever the objects' sizes ([`Self::number`]).
+    numbered: bool,
     /// How often a known object got new pages.
     grown: u64,
 }
@@ -117,8 +121,19 @@ impl Objects {
             unit,
             known: HashMap::default(),
             next: 0,
+            places: 0,
+            numbered: false,
             grown: 0,
         }
+    }
+
+    /// Gives each object one page, whatever its size, in the order of first appearance, so that
+    /// pages number the objects. An object that outgrows its real pages gets the next number, as it
+    /// would get other pages. Returns false, and changes nothing, if object numbers are no names.
+    /// Nothing may have been placed so far.
+    pub fn number(&mut self) -> bool {
+        self.numbered = self.unit == Unit::Object;
+        self.numbered
     }
 
     /// Looks up the names of at most [`LOOKS`] objects for [`Self::place_looked`]. No look-up
@@ -191,11 +206,18 @@ impl Objects {
                 ));
             }
             self.grown += u64::from(place.pages > 0);
+            // Either is less than 2³², as an object has at least one page.
+            let first = if self.numbered {
+                self.places
+            } else {
+                self.next
+            };
             *place = ObjectPages {
-                first: self.next as u32,
+                first: first as u32,
                 pages,
             };
             self.next += u64::from(pages);
+            self.places += 1;
         }
         Ok(u64::from(place.first) * 4096)
     }
@@ -258,6 +280,20 @@ mod tests {
         assert!(Objects::new(Unit::Page).place(1 << 32, 1).is_err());
         assert!(Objects::new(Unit::Page).place(u64::MAX, 1).is_err());
         assert_eq!(Objects::new(Unit::Sector).place(3, 1).unwrap(), 1536);
+    }
+
+    #[test]
+    fn numbers_have_no_gaps() {
+        let mut o = Objects::new(Unit::Object);
+        assert!(o.number());
+        assert_eq!(o.place(u64::MAX, 5000).unwrap(), 0);
+        assert_eq!(o.place(3, 1).unwrap(), 4096);
+        assert_eq!(o.place(u64::MAX, 8192).unwrap(), 0);
+        assert_eq!(o.place(u64::MAX, 8193).unwrap(), 8192);
+        assert_eq!(o.place(4, 0).unwrap(), 12_288);
+        let mut pages = Objects::new(Unit::Page);
+        assert!(!pages.number());
+        assert_eq!(pages.place(3, 1).unwrap(), 12_288);
     }
 
     /// Objects that are new, known, repeated or growing within a block have the same places whether
