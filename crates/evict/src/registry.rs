@@ -84,11 +84,11 @@ policies! {
     "sieve": sieve::Sieve in "sieve.rs", "A hand passes over used pages, which keep their places, and evicts the first other one.";
     "lfu-ageing": lfu_ageing::LfuAgeing in "lfu_ageing.rs", "Evicts the page with the fewest uses; counts are halved every eight turns of the cache.";
     "generational": generational::Generational in "generational.rs", "Linux's multi-generational LRU: refaults decide which often used pages stay for another generation.";
-    boxed:
     "arc": arc::AdaptiveReplacement in "arc.rs", "Pages used once and pages used again in two lists, whose shares follow from which of their ghosts come back.";
     "2q": two_q::TwoQ in "two_q.rs", "A queue before an LRU list; a page joins the list if it comes back after it left the queue.";
     "lirs": lirs::Lirs in "lirs.rs", "Keeps pages with few others between their last two uses; the rest go through a queue of a hundredth of the cache.";
     "w-tinylfu": w_tiny_lfu::WTinyLfu in "w_tiny_lfu.rs", "A window before a segmented LRU that lets in only what was asked for more often than what would go.";
+    boxed:
     "clock-pro": clock_pro::ClockPro in "clock_pro.rs", "A ring of hot pages, cold pages and ghosts of cold ones, with a hand for each.";
     "hyperbolic": hyperbolic::Hyperbolic in "hyperbolic.rs", "Evicts the page with the fewest uses by its time in the cache, of 64 drawn at random.";
 }

@@ -48,21 +48,25 @@ impl Sketch {
         let wide = u128::from(object ^ 0x9e6c_63d0_676a_9a99) * 0x9e37_79b9_7f4a_7c15;
         let mixed = ((wide >> 64) as u64 ^ wide as u64).wrapping_mul(0xd6e8_feb8_6659_fd93);
         let (first, second) = (mixed >> 32, mixed & 0xffff_ffff | 1);
-        std::array::from_fn(|row| {
-            let hash = first.wrapping_add(second.wrapping_mul(row as u64 + 1));
+        let mut places = [(0, 0); ROWS];
+        for (row, place) in (0..).zip(&mut places) {
+            let hash = first.wrapping_add(second.wrapping_mul(row + 1));
             let at = (hash ^ hash >> 32) & (self.width - 1);
-            let word = row as u64 * (self.width / IN_WORD) + at / IN_WORD;
-            (word as usize, at % IN_WORD * 4)
-        })
+            let word = row * (self.width / IN_WORD) + at / IN_WORD;
+            *place = (word as usize, at % IN_WORD * 4);
+        }
+        places
     }
 
     /// Returns about how often an object was requested lately, at most 15: the smallest of its
     /// counters, because other objects may have incremented the larger ones.
     #[inline]
     pub fn count(&self, object: u64) -> u8 {
-        let counts = self.places(object);
-        let least = counts.map(|(word, shift)| self.words[word] >> shift & MOST);
-        least.into_iter().min().unwrap_or(0) as u8
+        let mut least = MOST;
+        for (word, shift) in self.places(object) {
+            least = least.min(self.words[word] >> shift & MOST);
+        }
+        least as u8
     }
 
     /// Counts a request for an object. Only the smallest of its counters are incremented ("minimal
@@ -70,13 +74,17 @@ impl Sketch {
     #[inline]
     pub fn add(&mut self, object: u64) {
         let places = self.places(object);
-        let counts = places.map(|(word, shift)| self.words[word] >> shift & MOST);
-        let least = counts.into_iter().min().unwrap_or(MOST);
+        let mut counts = [0; ROWS];
+        let mut least = MOST;
+        for (count, (word, shift)) in counts.iter_mut().zip(places) {
+            *count = self.words[word] >> shift & MOST;
+            least = least.min(*count);
+        }
         if least < MOST {
-            for ((word, shift), count) in places.into_iter().zip(counts) {
-                if count == least {
-                    self.words[word] += 1 << shift;
-                }
+            // Every word is written, also where nothing is added: whether it is depends on the
+            // object, so the processor would mispredict a branch.
+            for (count, (word, shift)) in counts.into_iter().zip(places) {
+                self.words[word] += u64::from(count == least) << shift;
             }
         }
         self.left -= 1;
