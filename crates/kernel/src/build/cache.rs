@@ -8,6 +8,8 @@
 //! work/NAME.lock       held by the process that builds, removes or names it, and by its compilers
 //! sources/PACKAGE-KEY/ a Debian source package, unpacked: tree, manifest
 //! images/              filesystem images as freshly made
+//! qemu/kernels/NAME/   a kernel for QEMU guests (`crate::qemu::installed`)
+//! qemu/build/work/     as work/, for these
 //! ```
 
 use super::error::BuildError;
@@ -75,6 +77,14 @@ impl Cache {
     /// Returns the folder itself.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Returns the cache below this one in which kernels for QEMU are built.
+    pub(super) fn of_qemu(&self) -> Self {
+        Self {
+            root: self.root.join("qemu/build"),
+            packages: self.packages.clone(),
+        }
     }
 
     /// Returns the folder of filesystem images.

@@ -1,12 +1,14 @@
 //! Turns a private copy into a finished kernel folder: configures, runs make, keeps the result.
 
+use super::arch::Arch;
 use super::cache::{Cache, make_folder, remove_folder, write_file};
 use super::config;
 use super::error::BuildError;
 use super::record::{self, Record};
 use super::run::{Log, tool};
 use super::sync::{self, Copy};
-use super::{FIRST, FIXED, Plan, Step, Watch};
+use super::{FIRST, FIXED, KEY, Plan, Step, Watch};
+use crate::qemu::installed;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -78,6 +80,21 @@ impl Cache {
         let release = site.objects.join("include/config/kernel.release");
         let release =
             fs::read_to_string(&release).map_err(|e| BuildError::io("can't read", &release, e))?;
+        if plan.arch == Arch::X86_64 {
+            let hz = installed::ticks(&site.objects).unwrap_or(plan.hz);
+            let from = std::iter::once(&plan.source).chain(plan.patches.iter().map(|p| &p.name));
+            let fragments = plan.base.iter().chain(&plan.fragments).map(|f| &f.name);
+            let from: Vec<&str> = from.chain(fragments).map(String::as_str).collect();
+            let record = installed::Record {
+                release: release.trim().to_owned(),
+                image: from.join(" + "),
+                digest: plan.hash[..KEY].to_owned(),
+                hz,
+                modules: Vec::new(),
+            };
+            let text = toml::to_string(&record).expect("a record has a TOML form");
+            return site.keep(work, folder, &preload, ("kernel.toml", &text));
+        }
         let record = Record {
             name: plan.name.clone(),
             release: release.trim().to_owned(),
@@ -97,7 +114,8 @@ impl Cache {
             steps,
             whole,
         };
-        site.keep(work, folder, &preload, &record)
+        let text = toml::to_string(&record).expect("a record has a TOML form");
+        site.keep(work, folder, &preload, ("build.toml", &text))
     }
 }
 
@@ -158,7 +176,8 @@ impl Site<'_> {
         make.arg("-C")
             .arg(&self.copy.root)
             .arg(format!("O={}", self.objects.display()))
-            .args(["ARCH=um", "--no-print-directory"])
+            .arg(format!("ARCH={}", self.plan.arch.word()))
+            .arg("--no-print-directory")
             .arg(target)
             .env("KBUILD_BUILD_TIMESTAMP", "Thu Jan  1 00:00:00 UTC 1970")
             .env("KBUILD_BUILD_USER", "lowmark")
@@ -174,16 +193,20 @@ impl Site<'_> {
         ended.or_failed(doing, &self.log)
     }
 
-    /// Configures the kernel: `tinyconfig`, then our fragment and the user's. Returns the symbols
-    /// of our fragment that the tree does not know.
+    /// Configures the kernel: `tinyconfig` or a whole configuration, then our fragment and the
+    /// user's. Returns the symbols of our fragment that the tree does not know.
     fn configure(&mut self, watch: &mut dyn Watch) -> Result<Vec<String>, BuildError> {
         watch.step(Step::Configuring);
         make_folder(&self.objects)?;
-        self.run("tinyconfig", "configuring the kernel (tinyconfig)", watch)?;
         let file = self.objects.join(".config");
+        match &self.plan.base {
+            None => self.run("tinyconfig", "configuring the kernel (tinyconfig)", watch)?,
+            Some(base) => write_file(&file, base.text.as_bytes())?,
+        }
         let read = || fs::read_to_string(&file).map_err(|e| BuildError::io("can't read", &file, e));
         let mut text = read()?;
-        text.push_str(config::OURS);
+        text.push('\n');
+        text.push_str(&config::ours(self.plan.arch, self.plan.hz));
         for fragment in &self.plan.fragments {
             text.push('\n');
             text.push_str(&fragment.text);
@@ -219,7 +242,7 @@ impl Site<'_> {
     /// in an earlier build, for progress reports.
     fn make(&mut self, before: Option<u64>, watch: &mut dyn Watch) -> Result<u64, BuildError> {
         watch.step(Step::Compiling(0, before));
-        let mut make = self.kernel_make("linux");
+        let mut make = self.kernel_make(self.plan.arch.image()[0]);
         make.arg(format!("-j{}", self.jobs));
         let mut steps = 0;
         let ended = self.log.run(make, self.lock, watch, |line, watch| {
@@ -237,20 +260,21 @@ impl Site<'_> {
     }
 
     /// Copies the files that a guest needs from the work folder `work` into `folder`, which appears
-    /// by one renaming, with the record of the build. `preload` is the path of the preloaded
-    /// library.
+    /// by one renaming, with the record of the build (the name of its file, and its text).
+    /// `preload` is the path of the preloaded library.
     fn keep(
         &self,
         work: &Path,
         folder: &Path,
         preload: &Path,
-        record: &Record,
+        record: (&str, &str),
     ) -> Result<(), BuildError> {
         let new = work.join("new");
         remove_folder(&new)?;
         make_folder(&new)?;
+        let [_, image, name] = self.plan.arch.image();
         let files = [
-            (self.objects.join("linux"), "linux"),
+            (self.objects.join(image), name),
             (self.objects.join(".config"), "config"),
             (preload.to_owned(), "seed.so"),
             (work.join("log"), "log"),
@@ -261,9 +285,12 @@ impl Site<'_> {
                 .and_then(|_| File::open(&to)?.sync_all())
                 .map_err(|e| BuildError::io("can't write", &to, e))?;
         }
-        let text = toml::to_string(record).expect("a record has a TOML form");
-        write_file(&new.join("build.toml"), text.as_bytes())?;
+        write_file(&new.join(record.0), record.1.as_bytes())?;
         make_folder(folder.parent().unwrap_or(folder))?;
+        // A kernel for QEMU lies under its name, and replaces an earlier one.
+        if self.plan.arch == Arch::X86_64 {
+            remove_folder(folder)?;
+        }
         match fs::rename(&new, folder) {
             // A build of the same kernel under another name was quicker.
             Err(_) if folder.is_dir() => remove_folder(&new),

@@ -1,13 +1,60 @@
 //! The configuration of a guest's kernel: `tinyconfig`, then our fragment, then the user's.
 
+use super::arch::Arch;
 use super::error::BuildError;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Lowmark's own configuration fragment.
+/// Lowmark's own configuration fragment of User-Mode Linux.
 pub const OURS: &str = include_str!("guest.config");
 
-/// Symbols that a guest can't run without; a user's fragment can't turn them off.
+/// Lowmark's own configuration fragment of QEMU guests, without the part that all guests have.
+const OURS_X86_64: &str = include_str!("guest-x86_64.config");
+
+/// The line of [`OURS`] with which the part begins that all guests have.
+const COMMON: &str = "# As a distribution's kernel is compiled";
+
+/// Returns Lowmark's own configuration fragment of a kernel whose timer ticks `hz` times a second
+/// (User-Mode Linux takes the ticks from a file of the tree, [`super::ticks`]).
+pub fn ours(arch: Arch, hz: u32) -> Cow<'static, str> {
+    match arch {
+        Arch::Um => OURS.into(),
+        Arch::X86_64 => {
+            let begin = OURS.find(COMMON).expect("guest.config has the line");
+            format!("{OURS_X86_64}CONFIG_HZ_{hz}=y\n\n{}", &OURS[begin..]).into()
+        }
+    }
+}
+
+/// Symbols that a QEMU guest can't run without.
+const REQUIRED_X86_64: [&str; 22] = [
+    "64BIT",
+    "SMP",
+    "NUMA",
+    "ACPI",
+    "PCI",
+    "SERIAL_8250_CONSOLE",
+    "BLK_DEV_INITRD",
+    "BLOCK",
+    "BINFMT_ELF",
+    "PRINTK",
+    "PROC_FS",
+    "PROC_SYSCTL",
+    "SYSFS",
+    "DEVTMPFS",
+    "TMPFS",
+    "SWAP",
+    "VM_EVENT_COUNTERS",
+    "EVENT_TRACING",
+    "CGROUPS",
+    "MEMCG",
+    "FUTEX",
+    "EPOLL",
+];
+
+/// Symbols that a guest of User-Mode Linux can't run without; a user's fragment can't turn them
+/// off.
 const REQUIRED: [&str; 22] = [
     "64BIT",
     "UML_TIME_TRAVEL_SUPPORT",
@@ -73,9 +120,10 @@ struct Want {
     by: String,
 }
 
-/// The wanted values by symbol, without `CONFIG_`; a later setting replaces an earlier one.
+/// The wanted values by symbol, without `CONFIG_` (a later setting replaces an earlier one), and the
+/// required symbols.
 #[derive(Debug)]
-pub struct Wanted(BTreeMap<String, Want>);
+pub struct Wanted(BTreeMap<String, Want>, &'static [&'static str]);
 
 impl Wanted {
     /// Reads the values that our fragment of the kernel's configuration and then the user's ask
@@ -83,11 +131,15 @@ impl Wanted {
     ///
     /// # Errors
     /// A line is neither a setting nor a comment, or changes a symbol that is required.
-    pub fn read(fragments: &[Fragment]) -> Result<Self, BuildError> {
-        let mut out = Self(BTreeMap::new());
+    pub fn read(arch: Arch, hz: u32, fragments: &[Fragment]) -> Result<Self, BuildError> {
+        let required: &[&str] = match arch {
+            Arch::Um => &REQUIRED,
+            Arch::X86_64 => &REQUIRED_X86_64,
+        };
+        let mut out = Self(BTreeMap::new(), required);
         out.add(&Fragment {
             name: String::new(),
-            text: OURS.into(),
+            text: ours(arch, hz).into(),
         })?;
         for fragment in fragments {
             out.add(fragment)?;
@@ -118,7 +170,7 @@ impl Wanted {
                 ));
             };
             let want = Want { value, by };
-            if REQUIRED.contains(&symbol)
+            if self.1.contains(&symbol)
                 && let Some(ours) = self.0.get(symbol)
                 && ours.value != want.value
             {
@@ -147,7 +199,7 @@ impl Wanted {
             if is.get(symbol.as_str()).cloned().flatten() == want.value {
                 continue;
             }
-            let required = REQUIRED.contains(&symbol.as_str());
+            let required = self.1.contains(&symbol.as_str());
             if !known.contains(symbol) && want.by.is_empty() && !required {
                 unknown.push(symbol.clone());
                 continue;
@@ -222,24 +274,33 @@ mod tests {
     }
 
     fn known() -> BTreeSet<String> {
-        let mut all: BTreeSet<String> = Wanted::read(&[]).unwrap().0.into_keys().collect();
+        let mut all: BTreeSet<String> = Wanted::read(Arch::Um, 100, &[])
+            .unwrap()
+            .0
+            .into_keys()
+            .collect();
         all.insert("NUMA".into());
         all
     }
 
-    /// Checked against itself, our fragment leaves nothing unmet.
+    /// Checked against itself, our fragment leaves nothing unmet, and it has all that is required.
     #[test]
     fn what_is_wanted_is_found() {
-        let wanted = Wanted::read(&[]).unwrap();
-        assert_eq!(wanted.check(OURS, &known()).unwrap(), [""; 0]);
-        for symbol in REQUIRED {
-            assert!(wanted.0.contains_key(symbol), "{symbol}");
+        for arch in [Arch::Um, Arch::X86_64] {
+            let wanted = Wanted::read(arch, 250, &[]).unwrap();
+            assert_eq!(wanted.check(&ours(arch, 250), &known()).unwrap(), [""; 0]);
+            for symbol in wanted.1 {
+                assert!(wanted.0.contains_key(*symbol), "{symbol}");
+            }
         }
+        let ticks = ours(Arch::X86_64, 1000);
+        assert!(ticks.contains("\nCONFIG_HZ_1000=y\n") && ticks.contains("\nCONFIG_LRU_GEN=y\n"));
+        assert!(!ticks.contains("UML"), "{ticks}");
     }
 
     #[test]
     fn what_is_otherwise_is_named() {
-        let wanted = Wanted::read(&[fragment("CONFIG_NUMA=y\n")]).unwrap();
+        let wanted = Wanted::read(Arch::Um, 100, &[fragment("CONFIG_NUMA=y\n")]).unwrap();
         let config = OURS.replace("CONFIG_BLK_WBT=y", "# CONFIG_BLK_WBT is not set");
         let e = wanted.check(&config, &known()).unwrap_err().to_string();
         assert!(e.contains("CONFIG_BLK_WBT=y;"), "{e}");
@@ -250,7 +311,7 @@ mod tests {
     /// required.
     #[test]
     fn what_a_tree_does_not_know() {
-        let wanted = Wanted::read(&[]).unwrap();
+        let wanted = Wanted::read(Arch::Um, 100, &[]).unwrap();
         let (mut known, mut config) = (known(), OURS.to_owned());
         known.remove("LRU_GEN");
         config = config.replace("CONFIG_LRU_GEN=y\n", "");
@@ -262,13 +323,18 @@ mod tests {
             e.contains("CONFIG_VIRTIO_UML=y, which this tree does not have"),
             "{e}"
         );
-        let wanted = Wanted::read(&[fragment("CONFIG_BLK_WTB=y\n")]).unwrap();
+        let wanted = Wanted::read(Arch::Um, 100, &[fragment("CONFIG_BLK_WTB=y\n")]).unwrap();
         assert!(wanted.check(&config, &known).is_err());
     }
 
     #[test]
     fn users_may_want_otherwise_but_not_everything() {
-        let off = Wanted::read(&[fragment("# CONFIG_LRU_GEN is not set\nCONFIG_HZ=n\n")]).unwrap();
+        let off = Wanted::read(
+            Arch::Um,
+            100,
+            &[fragment("# CONFIG_LRU_GEN is not set\nCONFIG_HZ=n\n")],
+        )
+        .unwrap();
         assert_eq!(off.0["LRU_GEN"].value, None);
         assert_eq!(off.0["HZ"].value, None);
         for (text, place) in [
@@ -276,7 +342,9 @@ mod tests {
             ("CONFIG_STATIC_LINK=y", "my.config, line 1"),
             ("# why\nLRU_GEN=y", "my.config, line 2"),
         ] {
-            let e = Wanted::read(&[fragment(text)]).unwrap_err().to_string();
+            let e = Wanted::read(Arch::Um, 100, &[fragment(text)])
+                .unwrap_err()
+                .to_string();
             assert!(e.starts_with(place), "{e}");
         }
     }

@@ -1,7 +1,7 @@
 //! Kernels for guests: built from a source tree, kept by a digest of their inputs.
 //!
-//! A kernel is a User-Mode Linux: an ordinary program of the host. [`build`] takes a tree or a
-//! Debian package of sources ([`Source`]), applies patches to a private copy (`sync`), configures
+//! A kernel is a User-Mode Linux, an ordinary program of the host, or one for QEMU guests
+//! ([`Arch`]). [`build`] takes a tree or a Debian package of sources ([`Source`]), applies patches to a private copy (`sync`), configures
 //! it (`config`), runs make and puts the files that a guest needs into a folder whose name is a
 //! digest of all inputs (`cache` draws the folders). A name such as `6.12` only points to such a
 //! folder, so the same sources are never built twice, and another build under a name starts from
@@ -9,6 +9,7 @@
 //!
 //! A folder appears by one renaming, so an unfinished build is never taken for a finished one.
 
+mod arch;
 mod begin;
 mod beneath;
 mod cache;
@@ -25,10 +26,12 @@ mod source;
 mod sync;
 pub mod ticks;
 
+pub use arch::Arch;
 pub use cache::Cache;
 pub use error::BuildError;
 pub use record::{Built, Listed, Record};
 
+use crate::qemu::installed::{self, Installed};
 use cache::{make_folder, remove_folder, write_file};
 pub(crate) use compile::compiler_of_preload;
 use config::{Fragment, Wanted};
@@ -81,8 +84,12 @@ pub struct Request {
     /// is built unpatched.
     pub costs: bool,
     /// Ticks a second of its timer, one of [`ticks::ACCEPTED`]. Other ones than [`ticks::HZ`] are
-    /// in the name, too.
+    /// in the name of a User-Mode Linux, too.
     pub hz: u32,
+    /// What the kernel is built for.
+    pub arch: Arch,
+    /// A whole configuration, such as a distribution's, to start from; `None`: `tinyconfig`.
+    pub base: Option<PathBuf>,
 }
 
 /// A step of a build, for progress reports.
@@ -127,6 +134,14 @@ impl Watch for () {
 /// An input is wrong or missing, the disk is full, or the build failed.
 pub fn build(request: &Request, watch: &mut dyn Watch) -> Result<Built, BuildError> {
     Cache::of_user()?.build(request, watch)
+}
+
+/// Builds a kernel for QEMU guests in the user's [`Cache`], or finds it there.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_for_qemu(request: &Request, watch: &mut dyn Watch) -> Result<Installed, BuildError> {
+    Cache::of_user()?.build_for_qemu(request, watch)
 }
 
 /// Lists all kernels of the user's [`Cache`] by name.
@@ -194,6 +209,8 @@ struct Plan {
     wanted: Wanted,
     patched: Patched,
     hz: u32,
+    arch: Arch,
+    base: Option<Fragment>,
     compiler: String,
     /// The digest of the inputs that come with the program.
     ours: String,
@@ -215,7 +232,8 @@ impl Plan {
         }
         let patches: Vec<Patch> = each(&request.patches, Patch::read)?;
         let fragments: Vec<Fragment> = each(&request.fragments, Fragment::read)?;
-        let wanted = Wanted::read(&fragments)?;
+        let base = request.base.as_deref().map(Fragment::read).transpose()?;
+        let wanted = Wanted::read(request.arch, request.hz, &fragments)?;
         let archive = match &request.source {
             Source::Tree(tree) => source::release(tree).map(|_| None)?,
             Source::Debian(version) => Some((version, source::archive(cache, version)?)),
@@ -241,21 +259,29 @@ impl Plan {
             (None, Source::Debian(version)) => version.clone(),
             (None, Source::Tree(_)) => default_name(&release, &scan.root),
         };
-        let name = ticks::ticking(&name, request.hz);
+        let um = request.arch == Arch::Um;
+        let name = match (um, &request.name) {
+            (true, _) => ticks::ticking(&name, request.hz),
+            (false, Some(name)) => name.clone(),
+            // The package's own kernel has its version as name.
+            (false, None) => format!("{name}-{}", request.arch.word()),
+        };
         check_name(&name)?;
         let mut patched = Patched::default();
         for patch in &patches {
             patched.apply(&scan, patch, &release.text)?;
         }
-        let own = own::for_release(own::ALL, &release).filter(|_| request.costs);
+        let own = own::for_release(own::ALL, &release).filter(|_| request.costs && um);
         if let Some(own) = own {
             own::apply(own, &mut patched, &scan, &release)?;
         }
-        if request.hz != ticks::HZ {
+        if !um {
+            arch::add_driver(&mut patched, &scan, &release)?;
+        } else if request.hz != ticks::HZ {
             ticks::apply(request.hz, &mut patched, &scan, &release)?;
         }
         let mut plan = Self {
-            ours: ours(own),
+            ours: ours(own, request.arch, request.hz),
             hash: String::new(),
             name,
             release,
@@ -267,6 +293,8 @@ impl Plan {
             wanted,
             patched,
             hz: request.hz,
+            arch: request.arch,
+            base,
             compiler,
         };
         plan.hash = plan.digest();
@@ -293,6 +321,12 @@ impl Plan {
         if self.hz != ticks::HZ {
             part("hz", self.hz.to_string().as_bytes());
         }
+        if self.arch != Arch::Um {
+            part("arch", self.arch.word().as_bytes());
+        }
+        if let Some(base) = &self.base {
+            part("base", base.text.as_bytes());
+        }
         part("compiler", self.compiler.as_bytes());
         hex(&all.finalize())
     }
@@ -307,11 +341,12 @@ fn each<T>(
 }
 
 /// Returns the digest, in hex, of the inputs that come with the program: the form of the build, the
-/// configuration fragment, the preloaded library and Lowmark's own patch, if one is applied.
-fn ours(own: Option<&Own>) -> String {
+/// configuration fragment, the preloaded library and Lowmark's own patch, if one is applied. (The
+/// driver of a kernel for QEMU is among its sources.)
+fn ours(own: Option<&Own>, arch: Arch, hz: u32) -> String {
     let mut all = Sha256::new();
     all.update(format!("form {FORM}\n"));
-    for text in [config::OURS, FIXED, own.map_or("", |o| o.text)] {
+    for text in [&*config::ours(arch, hz), FIXED, own.map_or("", |o| o.text)] {
         all.update(format!("{}\n", text.len()));
         all.update(text);
     }
@@ -364,6 +399,51 @@ impl Cache {
         Built::open(&plan.name, &folder)
     }
 
+    /// Builds a kernel for QEMU guests in this cache and gives it its name, or finds it there if
+    /// the same inputs were built under this name before.
+    ///
+    /// # Errors
+    /// As [`build`].
+    pub fn build_for_qemu(
+        &self,
+        request: &Request,
+        watch: &mut dyn Watch,
+    ) -> Result<Installed, BuildError> {
+        assert_eq!(request.arch, Arch::X86_64, "User-Mode Linux needs no QEMU");
+        let plan = Plan::read(self, request, watch)?;
+        // Objects of one architecture are of no use to the other: their builds lie apart.
+        let own = self.of_qemu();
+        let lock = own.lock(&plan.name)?;
+        let folder = installed::folder(self).join(&plan.name);
+        if let Ok(existing) = installed::open(&plan.name, &folder)
+            && existing.record.digest == plan.hash[..KEY]
+        {
+            watch.step(Step::Note("nothing to do: these sources were built before"));
+            return Ok(existing);
+        }
+        let work = own.work(&plan.name);
+        if let Err(e) = own.compile(&plan, &work, &folder, &lock, watch) {
+            if matches!(e, BuildError::Full { .. }) {
+                let _ = fs::remove_dir_all(&work);
+            }
+            return Err(e);
+        }
+        installed::open(&plan.name, &folder)
+    }
+
+    /// Removes the objects from which the next build for QEMU under this name would start.
+    ///
+    /// # Errors
+    /// Another process builds it now, or the system refuses.
+    pub(crate) fn forget_qemu(&self, name: &str) -> Result<(), BuildError> {
+        let own = self.of_qemu();
+        if !own.work(name).exists() {
+            return Ok(());
+        }
+        let _lock = own.lock(name)?;
+        remove_folder(&own.work(name))
+    }
+
     /// Finds the kernel of this name, with the command that would build it in the errors.
     ///
     /// # Errors
@@ -396,7 +476,7 @@ impl Cache {
         let own = own::ALL
             .iter()
             .find(|own| record.own_patches.iter().any(|p| p == own.file));
-        if record.ours != ours(own) {
+        if record.ours != ours(own, Arch::Um, record.hz) {
             return Err(BuildError::input(
                 format!("kernel {name} was built by another version of this program"),
                 format!("{command} once more, with the patches and options of the first build"),

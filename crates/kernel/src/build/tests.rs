@@ -74,9 +74,9 @@ fn names_are_found_listed_and_removed() {
             "{said}"
         );
     }
-    t.put("6.12", "aaaa", &ours(None));
-    t.put("mine", "aaaa", &ours(None));
-    t.put("other", "bbbb", &ours(None));
+    t.put("6.12", "aaaa", &ours(None, Arch::Um, ticks::HZ));
+    t.put("mine", "aaaa", &ours(None, Arch::Um, ticks::HZ));
+    t.put("other", "bbbb", &ours(None, Arch::Um, ticks::HZ));
     fs::create_dir_all(t.cache.work("begun")).unwrap();
     let listed = record::listed(&t.cache);
     let names: Vec<&str> = listed.iter().map(|l| l.name.as_str()).collect();
@@ -99,8 +99,8 @@ fn names_are_found_listed_and_removed() {
     assert!(!t.cache.kernels().join("aaaa").exists());
     t.cache.remove("begun").unwrap();
     // Kernels that a name pointed to before are removed with it.
-    t.put("other", "cccc", &ours(None));
-    t.put("last", "dddd", &ours(None));
+    t.put("other", "cccc", &ours(None, Arch::Um, ticks::HZ));
+    t.put("last", "dddd", &ours(None, Arch::Um, ticks::HZ));
     t.cache.remove("other").unwrap();
     assert!(!t.cache.kernels().join("bbbb").exists() && !t.cache.kernels().join("cccc").exists());
     assert!(
@@ -119,7 +119,7 @@ fn damaged_and_outdated_kernels_are_refused() {
     let t = Trial::new();
     t.put("old", "aaaa", "another version");
     assert!(t.refused("old").contains("another version"));
-    t.put("torn", "bbbb", &ours(None));
+    t.put("torn", "bbbb", &ours(None, Arch::Um, ticks::HZ));
     fs::remove_file(t.cache.kernels().join("bbbb/linux")).unwrap();
     assert!(t.refused("torn").contains("damaged"));
     fs::write(t.cache.kernels().join("bbbb/build.toml"), "x = 1").unwrap();

@@ -1,5 +1,6 @@
-//! Kernels as distributions ship them, for QEMU guests: the image and modules that a package
-//! installed, with the driver of this program's disks built against the package's headers.
+//! Kernels for QEMU guests: as distributions ship them, the image and modules that a package
+//! installed, with the driver of this program's disks built against the package's headers; or as
+//! [`crate::build`] makes them from sources, with the driver in the image and no modules.
 //!
 //! ```text
 //! qemu/NAME/   vmlinuz, modules/NN-NAME.ko in the order of loading, seed.so, kernel.toml
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The driver's files.
-const DRIVER: [(&str, &str); 3] = [
+pub(crate) const DRIVER: [(&str, &str); 3] = [
     ("lowmark.c", include_str!("../../driver/lowmark.c")),
     ("lowmark.h", include_str!("../../driver/lowmark.h")),
     ("Kbuild", include_str!("../../driver/Kbuild")),
@@ -207,8 +208,8 @@ fn numbers(release: &str) -> Vec<u64> {
     parts.filter_map(|part| part.parse().ok()).collect()
 }
 
-/// Returns the ticks a second of a kernel, from the configuration in its headers.
-fn ticks(headers: &Path) -> Option<u32> {
+/// Returns the ticks a second of a kernel, from the configuration in its headers or objects.
+pub(crate) fn ticks(headers: &Path) -> Option<u32> {
     let text = fs::read_to_string(headers.join(".config")).ok()?;
     let line = text
         .lines()
@@ -414,11 +415,15 @@ pub fn add(request: &Request) -> Result<Installed, BuildError> {
 }
 
 /// Returns the folder of added kernels.
-fn folder(cache: &Cache) -> PathBuf {
+pub(crate) fn folder(cache: &Cache) -> PathBuf {
     cache.root().join("qemu/kernels")
 }
 
-fn open(name: &str, folder: &Path) -> Result<Installed, BuildError> {
+/// Opens the kernel in `folder`.
+///
+/// # Errors
+/// Its record is missing or damaged.
+pub(crate) fn open(name: &str, folder: &Path) -> Result<Installed, BuildError> {
     let path = folder.join("kernel.toml");
     let text = fs::read_to_string(&path).map_err(|e| BuildError::io("can't read", &path, e))?;
     let record = toml::from_str(&text).map_err(|e| {
@@ -445,7 +450,8 @@ pub fn find(name: &str) -> Result<Installed, BuildError> {
             format!("there is no kernel {name} for QEMU guests"),
             format!(
                 "`lowmark kernel add --debian-image {name}`, after `apt install \
-                 linux-image-{name}-amd64 linux-headers-{name}-amd64`"
+                 linux-image-{name}-amd64 linux-headers-{name}-amd64`; or `lowmark kernel build TREE \
+                 --arch x86_64 --name {name}`"
             ),
         ));
     }
@@ -470,13 +476,16 @@ pub fn list() -> Result<Vec<Installed>, BuildError> {
         .collect())
 }
 
-/// Removes an added kernel; returns false if there is none.
+/// Removes an added or built kernel, and the objects from which its next build would start; returns
+/// false if there is no such kernel.
 ///
 /// # Errors
 /// Its files can't be removed.
 pub fn remove(name: &str) -> Result<bool, BuildError> {
     check_name(name)?;
-    let path = folder(&Cache::of_user()?).join(name);
+    let cache = Cache::of_user()?;
+    cache.forget_qemu(name)?;
+    let path = folder(&cache).join(name);
     match fs::remove_dir_all(&path) {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),

@@ -2,7 +2,7 @@
 
 use super::key_value;
 use clap::{Args, Subcommand};
-use kernel::build::ticks;
+use kernel::build::{Arch, ticks};
 use std::path::PathBuf;
 
 /// Subcommands for kernels.
@@ -25,6 +25,13 @@ fn hz(text: &str) -> Result<u32, String> {
     let hz = text.parse().ok();
     let known = hz.filter(|hz| ticks::ACCEPTED.contains(hz));
     known.ok_or_else(|| "accepted: 100, 250, 300 or 1000".to_owned())
+}
+
+/// Parses what a kernel is built for.
+fn arch(text: &str) -> Result<Arch, String> {
+    let all = [Arch::Um, Arch::X86_64];
+    let known = all.into_iter().find(|arch| arch.word() == text);
+    known.ok_or_else(|| "accepted: um or x86_64".to_owned())
 }
 
 /// Arguments of `kernel shell`.
@@ -63,10 +70,19 @@ pub struct KernelBuild {
     /// and folder]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Ticks a second of its timer; other ones than 100 are in the name, as in 6.12-hz250, and an
-    /// experiment whose machine has that `hz` takes that build
-    #[arg(long, value_name = "TICKS", default_value_t = ticks::HZ, value_parser = hz)]
-    pub hz: u32,
+    /// What it is built for: `um`, User-Mode Linux, or `x86_64`, QEMU guests with several CPUs,
+    /// nodes or zones
+    #[arg(long, value_name = "ARCH", default_value = "um", value_parser = arch)]
+    pub arch: Arch,
+    /// A whole configuration to start from, such as a distribution's /boot/config-…; with `--arch
+    /// x86_64`
+    #[arg(long, value_name = "FILE")]
+    pub config_from: Option<PathBuf>,
+    /// Ticks a second of its timer [default: 100; with `--arch x86_64` 250]. Those of User-Mode
+    /// Linux other than 100 are in the name, as in 6.12-hz250, and an experiment whose machine has
+    /// that `hz` takes that build
+    #[arg(long, value_name = "TICKS", value_parser = hz)]
+    pub hz: Option<u32>,
     /// Leave out the patch that makes computation take time
     #[arg(long)]
     pub without_costs: bool,

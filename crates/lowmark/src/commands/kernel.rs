@@ -4,7 +4,7 @@ use crate::cli::{Kernel, KernelAdd, KernelBuild, KernelList, KernelRemove, Kerne
 use crate::failure::Failure;
 use crate::{interrupt, text};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
-use kernel::build::{self, BuildError, Listed, Request, Source, Step, Watch};
+use kernel::build::{self, Arch, BuildError, Listed, Request, Source, Step, Watch, ticks};
 use kernel::image::Images;
 use kernel::qemu::installed::{self, Installed};
 use lab::diagnostic::Source as Text;
@@ -109,6 +109,9 @@ impl Watch for Progress {
     }
 }
 
+/// Ticks a second of a kernel that is built for QEMU, as Debian's kernels have.
+const QEMU_HZ: u32 = 250;
+
 /// Builds a kernel from a source tree or a Debian package, and prints its name and place.
 fn build(args: &KernelBuild) -> Result<(), Failure> {
     let source = match (&args.tree, &args.debian) {
@@ -116,28 +119,47 @@ fn build(args: &KernelBuild) -> Result<(), Failure> {
         (None, Some(version)) => Source::Debian(version.clone()),
         _ => unreachable!("the command line has one of them"),
     };
+    if args.arch == Arch::Um && args.config_from.is_some() {
+        let why = "--config-from: a configuration of distributions is for real machines";
+        return Err(Failure::Input(miette::miette!(
+            help = "accepted: --config-from with --arch x86_64; --config takes a fragment for User-Mode Linux",
+            "{why}"
+        )));
+    }
     let request = Request {
         source,
         patches: args.patch.clone(),
         fragments: args.config.clone(),
         name: args.name.clone(),
         costs: !args.without_costs,
-        hz: args.hz,
+        hz: args.hz.unwrap_or(match args.arch {
+            Arch::Um => ticks::HZ,
+            Arch::X86_64 => QEMU_HZ,
+        }),
+        arch: args.arch,
+        base: args.config_from.clone(),
     };
     let stop = interrupt::flag_saying("stopping the build; once more to stop at once");
     let mut progress = Progress::new(args.quiet, &stop);
-    let built = build::build(&request, &mut progress);
+    let said = match args.arch {
+        Arch::Um => build::build(&request, &mut progress).map(|built| {
+            let (name, release) = (&built.name, &built.release);
+            format!(
+                "kernel:{name} is Linux {release}, in {}\n",
+                built.folder.display()
+            )
+        }),
+        Arch::X86_64 => {
+            let built = build::build_for_qemu(&request, &mut progress);
+            built.map(|built| of_qemu(&built))
+        }
+    };
     progress.clear();
-    let built = built?;
+    let said = said?;
     if args.quiet {
         return Ok(());
     }
-    text::print(&format!(
-        "kernel:{} is Linux {}, in {}\n",
-        built.name,
-        built.release,
-        built.folder.display()
-    ))
+    text::print(&said)
 }
 
 /// Adds a kernel that Debian's package installed.
@@ -145,14 +167,18 @@ fn add(args: &KernelAdd) -> Result<(), Failure> {
     let name = args.name.as_deref();
     let root = std::path::absolute(&args.root).unwrap_or_else(|_| args.root.clone());
     let request = installed::Request::debian(&args.debian_image, name, &root)?;
-    let added = installed::add(&request)?;
-    text::print(&format!(
+    text::print(&of_qemu(&installed::add(&request)?))
+}
+
+/// Returns the line that says which kernel of QEMU guests is there now.
+fn of_qemu(kernel: &Installed) -> String {
+    format!(
         "kernel:{} is Linux {} for QEMU guests, {} ticks a second, in {}\n",
-        added.name,
-        added.record.release,
-        added.record.hz,
-        added.folder.display()
-    ))
+        kernel.name,
+        kernel.record.release,
+        kernel.record.hz,
+        kernel.folder.display()
+    )
 }
 
 fn list(args: &KernelList) -> Result<(), Failure> {

@@ -234,6 +234,8 @@ pub fn run(args: &Bisect) -> Result<(), Failure> {
             name: Some(name.clone()),
             costs: !args.without_costs,
             hz: experiment.cells[0].spec.machine.hz,
+            arch: kernel::build::Arch::Um,
+            base: None,
         },
         experiment,
         metric: &args.metric,
