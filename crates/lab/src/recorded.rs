@@ -3,7 +3,7 @@
 //! the first as the baseline.
 
 use crate::diagnostic::{Diagnostic, Source};
-use crate::experiment::{Overrides, files_near, parse};
+use crate::experiment::{Overrides, files_near, parse, quoted};
 use crate::model::{Cell, Experiment, Outcomes};
 use crate::report::found;
 use sim::RunResult;
@@ -164,7 +164,6 @@ pub fn prediction(
     mut set: Vec<String>,
     iterations: u32,
 ) -> Result<Experiment, Diagnostic> {
-    let quoted = |text: &str| serde_json::Value::String(text.to_owned()).to_string();
     let machine = std::fs::canonicalize(machine).unwrap_or_else(|_| machine.to_owned());
     set.push(format!(
         "machine={}",

@@ -483,6 +483,20 @@ fn what_has_no_end_is_no_input() {
     }
 }
 
+/// Every name of a file can be given.
+#[test]
+fn a_trace_may_have_any_name() {
+    let place = Place::new();
+    for name in ["a\u{7f}b.csv", "a\u{1b}b.csv", "a\nb.csv", "a'\"\\b.csv"] {
+        let text = "time,obj_id,obj_size\n1,1,4096\n2,2,4096\n";
+        fs::write(place.path().join(name), text).expect("space");
+        let mut args = words("run --list --machine machines/512M.toml --policy linux-3.1 --trace");
+        args.push(name.to_owned());
+        let output = lowmark(place.path(), &args);
+        assert!(output.status.success(), "{name:?}: {}", said(&output));
+    }
+}
+
 /// Control characters in names from others move no cursor and hide no line.
 #[test]
 fn control_characters_are_written_out() {

@@ -54,7 +54,7 @@ use read::read;
 use sim::spec::FsKind;
 use sim::{Params, RunSpec};
 use std::path::Path;
-pub use text::read_text;
+pub use text::{quoted, read_text};
 use threads::OnMachines;
 
 /// Options of the command line that override the file.

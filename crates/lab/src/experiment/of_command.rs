@@ -1,6 +1,6 @@
 //! Builds an experiment from a machine file and a command line, without an experiment file.
 
-use super::{Overrides, files_near, parse};
+use super::{Overrides, files_near, parse, quoted};
 use crate::diagnostic::{Diagnostic, Source};
 use crate::model::Experiment;
 use std::path::Path;
@@ -17,7 +17,6 @@ pub fn of_command(
     policy: &str,
     overrides: &Overrides,
 ) -> Result<Experiment, Diagnostic> {
-    let quoted = |text: &str| serde_json::Value::String(text.to_owned()).to_string();
     let text = format!(
         "name = \"command\"\niterations = 1\npolicy = {}\nfilesystem = {}\nmachine = {}\n\n\
          [workload]\ncommand = {}\n",

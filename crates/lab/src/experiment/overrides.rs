@@ -1,6 +1,7 @@
 //! `--set key=value`: changes to an experiment from the command line.
 
 use super::node::{Entry, Node, Table, Value};
+use super::quoted;
 use super::sysctls;
 use crate::diagnostic::{Diagnostic, Source};
 
@@ -20,8 +21,8 @@ pub fn set(root: &mut Node, setting: &str) -> Result<(), Diagnostic> {
     let parsed = match Node::parse(&source) {
         Ok(node) => node,
         Err(e) => {
-            let quoted = Value::Text(value.to_owned()).quoted();
-            let second = Source::new(format!("--set {key}"), format!("{key}={quoted}"));
+            let second = format!("{key}={}", quoted(value));
+            let second = Source::new(format!("--set {key}"), second);
             let bare = value.trim().chars().all(|c| !"[]{}\"'\n".contains(c)) && !value.is_empty();
             match Node::parse(&second) {
                 Ok(node) if bare => node,
@@ -33,16 +34,6 @@ pub fn set(root: &mut Node, setting: &str) -> Result<(), Diagnostic> {
     sysctls::last_parts(&mut parsed, None)?;
     root.merge_experiment(parsed);
     Ok(())
-}
-
-impl Value {
-    /// Formats a string as a TOML literal; other values give an empty text.
-    fn quoted(&self) -> String {
-        match self {
-            Self::Text(t) => serde_json::Value::String(t.clone()).to_string(),
-            _ => String::new(),
-        }
-    }
 }
 
 impl Node {

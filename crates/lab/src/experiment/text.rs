@@ -1,4 +1,4 @@
-//! Reads texts written by people, with a limit of size.
+//! Reads texts written by people, with a limit of size, and quotes words for them.
 
 use std::io::Error;
 use std::path::Path;
@@ -14,9 +14,25 @@ pub fn read_text(path: &Path) -> Result<String, Error> {
     input::text(path, MOST)
 }
 
+/// Returns a TOML string with this text. TOML takes JSON's strings, except that a DEL (U+007F) must
+/// be escaped.
+pub fn quoted(text: &str) -> String {
+    let json = serde_json::Value::String(text.to_owned()).to_string();
+    json.replace('\u{7f}', "\\u007f")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_text_can_be_quoted() {
+        let all: String = (1..0x2100).filter_map(char::from_u32).collect();
+        for text in [&all, "", "a'\"\\ \u{10ffff}"] {
+            let table: toml::Table = format!("a = {}", quoted(text)).parse().unwrap();
+            assert_eq!(table["a"].as_str(), Some(text));
+        }
+    }
 
     #[test]
     fn a_text_has_an_end() {

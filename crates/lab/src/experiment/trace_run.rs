@@ -1,6 +1,6 @@
 //! Builds an experiment without a file: one trace or fio job on one machine under some policies.
 
-use super::{Overrides, files_near, parse};
+use super::{Overrides, files_near, parse, quoted};
 use crate::diagnostic::{Diagnostic, Source};
 use crate::model::Experiment;
 use std::path::Path;
@@ -34,7 +34,6 @@ const MOST_SAMPLES: u64 = 2000;
 impl TraceRun {
     /// Returns the text of an experiment file that is equivalent to these options.
     pub fn text(&self) -> String {
-        let quoted = |text: &str| serde_json::Value::String(text.to_owned()).to_string();
         let policies: Vec<String> = self.policies.iter().map(|p| quoted(p)).collect();
         let what = self.fio.as_ref().unwrap_or(&self.trace);
         let mut text = format!(

@@ -11,7 +11,7 @@
 use super::series::{Series, Template};
 use super::table::PublishedRow;
 use crate::diagnostic::{Diagnostic, Source};
-use crate::experiment::{self, Overrides, Threads};
+use crate::experiment::{self, Overrides, Threads, quoted};
 use crate::figures::stats;
 use crate::figures::values::{completed, counter, metric};
 use crate::model::{Cell, Experiment, Outcomes};
@@ -260,7 +260,7 @@ impl<'a> Wider<'a> {
         let mut set = Vec::new();
         let mut name = base.own.name.clone();
         if !machine.is_empty() {
-            set.push(format!("machine={:?}", machine_file(machine)));
+            set.push(format!("machine={}", quoted(&machine_file(machine))));
             name = format!("{name}-{machine}");
         }
         if monitors && !base.monitors {
@@ -268,7 +268,7 @@ impl<'a> Wider<'a> {
             name = format!("{name}-monitors");
         }
         if !set.is_empty() {
-            set.push(format!("name={name:?}"));
+            set.push(format!("name={}", quoted(&name)));
         }
         let column = |key, of: fn(&Cell) -> &str| Column {
             key,

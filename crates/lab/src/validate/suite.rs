@@ -6,7 +6,7 @@
 //! the building of the engine.
 
 use crate::diagnostic::Diagnostic;
-use crate::experiment::{self, Overrides};
+use crate::experiment::{self, Overrides, quoted};
 use crate::model::Experiment;
 use crate::results::hex;
 use sha2::{Digest, Sha256};
@@ -158,10 +158,10 @@ impl Scenario {
         set: &[String],
         iterations: u32,
     ) -> Result<Experiment, Diagnostic> {
-        let list = serde_json::to_string(policies).expect("words have a JSON form");
+        let list: Vec<String> = policies.iter().map(|p| quoted(p)).collect();
         let mut set = set.to_vec();
         // Comes last, so that it overrides `set`.
-        set.push(format!("policy={list}"));
+        set.push(format!("policy=[{}]", list.join(",")));
         let overrides = Overrides {
             set,
             iterations: Some(iterations),

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::place::{claim, settled};
 use crate::text;
 use lab::diagnostic::Diagnostic;
-use lab::experiment::{Overrides, TraceRun, load_profile};
+use lab::experiment::{Overrides, TraceRun, load_profile, quoted};
 use lab::model::Experiment;
 use lab::results::{ClaimedFolder, File, Kind, Terms};
 use lab::runner::Worlds;
@@ -174,7 +174,7 @@ fn of_one_engine(experiment: &Experiment) -> Result<(), Diagnostic> {
 
 /// Returns the same experiment in the real kernel `kernel`, after checking that it was built.
 fn in_kernel(args: &Tune, kernel: &str) -> Result<Experiment, Diagnostic> {
-    let experiment = experiment_with(args, &[format!("policy={kernel:?}")])?;
+    let experiment = experiment_with(args, &[format!("policy={}", quoted(kernel))])?;
     for cell in &experiment.cells {
         Here::default().identity(cell.kernel.as_ref().expect("asked for"))?;
     }
