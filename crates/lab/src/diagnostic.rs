@@ -111,11 +111,29 @@ impl SourceCode for Source {
     }
 }
 
-/// Returns a text without control characters other than line feeds and tabs: others are escaped as
-/// in JSON, such as `\u001b`. Terminals would obey them, and names can come from files that other
-/// people wrote.
+/// Returns true for characters that a terminal obeys instead of showing them: control characters
+/// (Unicode's category Cc), and format characters that are invisible or change the order of the
+/// letters beside them (Cf, and the separators of lines and paragraphs). Signs of Arabic and
+/// related scripts that belong to Cf and are visible are none.
+pub fn is_obeyed(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}')
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}')
+        || matches!(c, '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}')
+        || matches!(c, '\u{e0000}'..='\u{e007f}')
+}
+
+/// Returns true for characters that are shown as they are: those that no terminal obeys, line feeds
+/// and tabs.
+fn is_plain(c: char) -> bool {
+    !is_obeyed(c) || c == '\n' || c == '\t'
+}
+
+/// Returns a text without characters that terminals obey ([`is_obeyed`]) other than line feeds and
+/// tabs: others are escaped as in JSON, such as `\u001b`, because names can come from files that
+/// other people wrote.
 pub fn plain(text: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| !c.is_control() || c == '\n' || c == '\t';
     if text.chars().all(is_plain) {
         return text.into();
     }
@@ -123,23 +141,29 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     for c in text.chars() {
         match is_plain(c) {
             true => out.push(c),
-            false => out += &format!("\\u{:04x}", u32::from(c)),
+            false => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    out += &format!("\\u{unit:04x}");
+                }
+            }
         }
     }
     out.into()
 }
 
-/// Returns the text with each control character replaced by a character of equal length in bytes (a
-/// space, `?`, `¿`), so that byte offsets in it stay valid; `None` if there are none.
+/// Returns the text with each character that terminals obey replaced by a visible one of equal
+/// length in bytes (a space, `?`, `¿`, U+FFFD, U+10102), so that byte offsets in it stay valid;
+/// `None` if there are none.
 fn as_long(text: &str) -> Option<String> {
-    let kept = |c: char| !c.is_control() || c == '\n' || c == '\t';
-    let other = |c: char| match c {
-        c if kept(c) => c,
-        '\r' => ' ',
-        c if c.len_utf8() == 1 => '?',
-        _ => '\u{bf}',
+    let other = |c: char| match (c, c.len_utf8()) {
+        (c, _) if is_plain(c) => c,
+        ('\r', _) => ' ',
+        (_, 1) => '?',
+        (_, 2) => '\u{bf}',
+        (_, 3) => '\u{fffd}',
+        _ => '\u{10102}',
     };
-    (!text.chars().all(kept)).then(|| text.chars().map(other).collect())
+    (!text.chars().all(is_plain)).then(|| text.chars().map(other).collect())
 }
 
 /// Prepares an error sentence, which may repeat input, for display: [`plain`], and with the middle
@@ -379,6 +403,23 @@ mod tests {
         assert_eq!(place.source.text(), text, "what is read stays");
         assert_eq!(diagnostic.to_string(), "no `\\u001b[2J`");
         assert_eq!(as_long("ä\tb\n"), None);
+    }
+
+    /// Such characters would hide letters, or show them in another order than they are in.
+    #[test]
+    fn format_characters_are_shown_and_not_sent() {
+        let odd = "a\u{202e}b\u{200b}\u{2066}\u{feff}\u{ad}\u{61c}\u{2028}\u{e0041}c";
+        let escaped = "a\\u202eb\\u200b\\u2066\\ufeff\\u00ad\\u061c\\u2028\\udb40\\udc41c";
+        assert_eq!(plain(odd), escaped);
+        let read: String = serde_json::from_str(&format!("\"{}\"", plain(odd))).unwrap();
+        assert_eq!(read, odd);
+        let shown = as_long(odd).unwrap();
+        assert_eq!(shown.len(), odd.len());
+        assert!(shown.chars().all(is_plain), "{shown:?}");
+        // Letters, accents, flags and the visible signs of Arabic stay.
+        for text in ["e\u{301}", "\u{600}", "🇩🇪", "שלום", "ä"] {
+            assert!(matches!(plain(text), Cow::Borrowed(_)), "{text:?}");
+        }
     }
 
     #[test]

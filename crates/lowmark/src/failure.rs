@@ -1,7 +1,10 @@
 //! Failures of commands, and their exit codes.
 
+use lab::diagnostic::plain;
 use lab::results::OutputError;
 use lab::runner::CheckFailure;
+use miette::ReportHandler;
+use std::fmt;
 use std::process::ExitCode;
 
 /// The reason why a command failed.
@@ -36,7 +39,7 @@ pub enum Failure {
 impl Failure {
     /// Prints the failure to standard error; returns the exit code.
     pub fn report(self) -> ExitCode {
-        eprintln!("{}", self.text());
+        crate::text::say_escaped(&(self.text() + "\n"));
         ExitCode::from(self.code())
     }
 
@@ -50,16 +53,15 @@ impl Failure {
         }
     }
 
-    /// Returns the text that is printed on standard error.
+    /// Returns the text that is printed on standard error. Names in it are escaped before a report
+    /// is coloured, so that no other sequences reach a terminal.
     pub fn text(&self) -> String {
         match self {
-            Self::Input(report) | Self::System(report) => format!("{report:?}"),
-            Self::Check(failure) => failure.to_string(),
-            Self::Memory(e) => {
-                let report = miette::miette!(help = crate::MORE_MEMORY, "{e}");
-                format!("{report:?}")
-            }
-            Self::Results(text) | Self::Stopped(text) => text.clone(),
+            Self::Input(report) | Self::System(report) => shown(report),
+            Self::Check(failure) => plain(&failure.to_string()).into_owned(),
+            Self::Memory(e) => shown(&miette::miette!(help = crate::MORE_MEMORY, "{e}")),
+            Self::Results(text) | Self::Stopped(text) => plain(text).into_owned(),
+            // Made of another failure's text, which was escaped.
             Self::Said(e) => e.message.clone(),
             Self::Interrupted {
                 finished,
@@ -73,9 +75,90 @@ impl Failure {
                         format!("they are in {dir}; to continue, give the same command with `--resume {dir}` (`lowmark run` needs nothing else)")
                     },
                 );
-                format!("interrupted: {finished} of {wanted} iterations finished; {kept}")
+                let text =
+                    format!("interrupted: {finished} of {wanted} iterations finished; {kept}");
+                plain(&text).into_owned()
             }
         }
+    }
+}
+
+/// A report whose texts are escaped as [`plain`] does, since it may repeat names of files and words
+/// of the command line.
+#[derive(Debug)]
+struct Escaped<'a> {
+    report: &'a miette::Report,
+    /// The reason behind the report's sentence, if it has any.
+    cause: Option<Cause>,
+}
+
+/// A reason, escaped, with the reason behind it.
+#[derive(Debug)]
+struct Cause {
+    text: String,
+    behind: Option<Box<Cause>>,
+}
+
+/// Returns the text of a report, coloured if standard error is a terminal.
+fn shown(report: &miette::Report) -> String {
+    let mut cause = None;
+    let reasons: Vec<String> = report.chain().skip(1).map(|e| e.to_string()).collect();
+    for reason in reasons.iter().rev() {
+        cause = Some(Cause {
+            text: plain(reason).into_owned(),
+            behind: cause.map(Box::new),
+        });
+    }
+    let escaped = Escaped { report, cause };
+    format!("{:?}", Handled(&escaped))
+}
+
+/// Formats a report as miette's own reports are.
+struct Handled<'a>(&'a Escaped<'a>);
+
+impl fmt::Debug for Handled<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        miette::MietteHandler::default().debug(self.0, f)
+    }
+}
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&plain(&self.report.to_string()))
+    }
+}
+
+impl std::error::Error for Escaped<'_> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_ref().map(|cause| cause as _)
+    }
+}
+
+impl miette::Diagnostic for Escaped<'_> {
+    fn help<'b>(&'b self) -> Option<Box<dyn fmt::Display + 'b>> {
+        let help = self.report.help()?.to_string();
+        Some(Box::new(plain(&help).into_owned()))
+    }
+
+    /// Returns the text around the mistake, which its `Source` shows without such characters.
+    fn source_code(&self) -> Option<&dyn miette::SourceCode> {
+        self.report.source_code()
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = miette::LabeledSpan> + '_>> {
+        self.report.labels()
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Cause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.behind.as_ref().map(|behind| &**behind as _)
     }
 }
 

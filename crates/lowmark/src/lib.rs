@@ -1,9 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-/// Prints to standard error, with control characters escaped as in [`text::plain`]. If standard
-/// error can't be written, the message is lost and the program goes on; the standard macro of this
-/// name panics.
+/// Prints to standard error, escaped as in [`text::say`]. If standard error can't be written, the
+/// message is lost and the program goes on; the standard macro of this name panics.
 macro_rules! eprintln {
     ($($text:tt)*) => {
         $crate::text::say(&(format!($($text)*) + "\n"))
@@ -26,8 +25,10 @@ mod place;
 mod text;
 
 use clap::Parser;
+use clap::builder::StyledStr;
 use failure::Failure;
 use mm::NoMemory;
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
@@ -73,17 +74,39 @@ pub fn main() -> ExitCode {
 /// Returns the exit code.
 fn refused(e: &clap::Error) -> ExitCode {
     if e.use_stderr() {
-        let colour = std::io::stderr().is_terminal();
-        let text = e.render();
-        match colour {
-            true => eprint!("{}", text.ansi()),
-            false => eprint!("{text}"),
+        let e = of_escaped(std::env::args_os()).unwrap_or_else(|| e.render());
+        match std::io::stderr().is_terminal() {
+            true => text::say_escaped(&e.ansi().to_string()),
+            false => eprint!("{e}"),
         }
     } else {
         // The help text is ours, and clap handles the terminal's colours.
         let _ = e.print();
     }
     ExitCode::from(e.exit_code() as u8)
+}
+
+/// Returns clap's error about the command line with every word escaped as
+/// [`lab::diagnostic::plain`] does: clap colours its errors while it puts the words into them.
+/// `None` if no word needs that.
+fn of_escaped(args: impl Iterator<Item = OsString>) -> Option<StyledStr> {
+    let words: Vec<String> = args
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let escaped: Vec<_> = words.iter().map(|w| lab::diagnostic::plain(w)).collect();
+    if escaped.iter().zip(&words).all(|(e, w)| e == w) {
+        return None;
+    }
+    let refused = cli::Cli::try_parse_from(escaped.iter().map(|word| &**word));
+    Some(match refused {
+        Err(e) if e.use_stderr() => e.render(),
+        // Escaped, the words are right: a name may hold no such character.
+        _ => StyledStr::from(format!(
+            "error: the command line holds characters that can't be shown: {}\n\n\
+             accepted: words without them; `lowmark --help` lists the commands\n",
+            escaped[1..].join(" ")
+        )),
+    })
 }
 
 /// Runs the subcommand.

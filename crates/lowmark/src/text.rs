@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use comfy_table::Table;
 use lab::report::RULED;
-use lab::report::terminal::Screen;
+use lab::report::terminal::{Screen, TONES};
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -25,46 +25,38 @@ pub fn screen() -> Screen {
     }
 }
 
-/// Returns true if standard error shows colours.
-fn coloured_errors() -> bool {
-    std::io::stderr().is_terminal()
-}
-
-/// Escapes control characters except newlines and tabs as JSON does, such as `\u001b`, so that a
-/// name from an untrusted source moves no cursor and hides no line. With `colours`, sequences that
-/// set colours (`ESC [ … m`) stay.
-pub fn plain(text: &str, colours: bool) -> Cow<'_, str> {
-    match colours {
-        false => lab::diagnostic::plain(text),
-        true if !text.contains('\u{1b}') => lab::diagnostic::plain(text),
-        true => {
-            let mut out = String::with_capacity(text.len());
-            for (nth, part) in text.split('\u{1b}').enumerate() {
-                let sequence = part.strip_prefix('[').and_then(|rest| {
-                    let end = rest.find(|c: char| !c.is_ascii_digit() && c != ';')?;
-                    rest[end..].starts_with('m').then_some(end + 2)
-                });
-                match sequence {
-                    _ if nth == 0 => out += &lab::diagnostic::plain(part),
-                    Some(len) => {
-                        out.push('\u{1b}');
-                        out += &part[..len];
-                        out += &lab::diagnostic::plain(&part[len..]);
-                    }
-                    None => {
-                        out += "\\u001b";
-                        out += &lab::diagnostic::plain(part);
-                    }
-                }
-            }
-            out.into()
-        }
+/// Escapes characters that a terminal obeys, except newlines and tabs, as
+/// [`lab::diagnostic::plain`] does, so that a name from an untrusted source moves no cursor and
+/// hides no text. With `tones`, the colours of tables ([`TONES`]) stay.
+fn plain(text: &str, tones: bool) -> Cow<'_, str> {
+    if !tones || !text.contains('\u{1b}') {
+        return lab::diagnostic::plain(text);
     }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\u{1b}') {
+        out += &lab::diagnostic::plain(&rest[..at]);
+        let after = &rest[at..];
+        let tone = TONES.iter().find(|tone| after.starts_with(**tone));
+        let sequence = tone.map_or(&after[..1], |tone| &after[..tone.len()]);
+        match tone {
+            Some(tone) => out += tone,
+            None => out += &lab::diagnostic::plain(sequence),
+        }
+        rest = &after[sequence.len()..];
+    }
+    out += &lab::diagnostic::plain(rest);
+    out.into()
 }
 
-/// Prints `text` to standard error, escaped as in [`plain`]; errors are ignored.
+/// Prints `text` to standard error, escaped as [`lab::diagnostic::plain`] does; errors are ignored.
 pub fn say(text: &str) {
-    let text = plain(text, coloured_errors());
+    say_escaped(&lab::diagnostic::plain(text));
+}
+
+/// Prints a text to standard error as it is. The names in it were escaped before it was coloured.
+/// Errors are ignored.
+pub fn say_escaped(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
@@ -149,10 +141,13 @@ mod tests {
         let name = "a\u{1b}[2Jb\u{7}\u{9b}1A\tc\n";
         assert_eq!(plain(name, false), "a\\u001b[2Jb\\u0007\\u009b1A\tc\n");
         assert_eq!(plain(name, true), "a\\u001b[2Jb\\u0007\\u009b1A\tc\n");
-        let coloured = "\u{1b}[1;31mred\u{1b}[0m\u{1b}]0;title\u{7}";
+        // Only the colours of tables stay: others could make text invisible.
+        let good = "\u{1b}[38;5;10m+1\u{1b}[39m";
+        assert_eq!(plain(good, true), good);
+        assert_eq!(plain(good, false), "\\u001b[38;5;10m+1\\u001b[39m");
         assert_eq!(
-            plain(coloured, true),
-            "\u{1b}[1;31mred\u{1b}[0m\\u001b]0;title\\u0007"
+            plain("\u{1b}[8;31mred\u{1b}[0m\u{1b}]0;title\u{7}", true),
+            "\\u001b[8;31mred\\u001b[0m\\u001b]0;title\\u0007"
         );
         assert_eq!(plain("\u{1b}", true), "\\u001b");
         assert!(matches!(plain("plain ä\n", true), Cow::Borrowed(_)));

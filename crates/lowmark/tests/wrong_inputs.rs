@@ -497,15 +497,68 @@ fn a_trace_may_have_any_name() {
     }
 }
 
+/// On a terminal, errors are coloured, and names in them set no colours of their own.
+#[test]
+fn names_color_nothing_on_a_terminal() {
+    let place = Place::new();
+    let dir = place.path();
+    let experiment = around("machines/512M.toml", DD);
+    fs::write(dir.join("experiments/e.toml"), experiment).expect("space");
+    let name = "\u{1b}[8;31mX\u{202e}Y";
+    for command in [
+        "explain @",
+        "mrc --trace @ --sizes 10",
+        "export @ --jsonl o",
+        "compare @ @",
+        "run @",
+        "run experiments/e.toml --list --set @=1",
+        "run experiments/e.toml --out @/x/../..",
+        "kernel build @",
+        "kernel remove @",
+        "reproduce @",
+        "tune @ --max-free 5M",
+        "machine --out @/x",
+        "new @/x",
+        "top --once @",
+        "top --once --guest @",
+        "trace generate zipf --out @/x",
+        "trace info @",
+        "@",
+        "run --@",
+        "schema @",
+        "completions @",
+        "params @",
+        "policies @",
+    ] {
+        let line = format!("\"$LOWMARK\" {}", command.replace('@', "\"$NAME\""));
+        let output = Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .current_dir(dir)
+            .env("LOWMARK", env!("CARGO_BIN_EXE_lowmark"))
+            .env("NAME", name)
+            .env("SHELL", "/bin/sh")
+            .env_remove("NO_COLOR")
+            .stdin(Stdio::null())
+            .output()
+            .expect("script of util-linux");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(2), "{command}: {text}");
+        let raw = text.contains("[8;31m") && text.contains("\u{1b}[8;31m");
+        assert!(!raw && !text.contains('\u{202e}'), "{command}: {text:?}");
+        let flat: String = text.split_whitespace().collect();
+        assert!(flat.contains("u001b[8;31mX"), "{command}: {text:?}");
+    }
+}
+
 /// Control characters in names from others move no cursor and hide no line.
 #[test]
 fn control_characters_are_written_out() {
     let place = Place::new();
-    let odd = "x\u{1b}[2J\u{7}";
+    let odd = "x\u{1b}[2J\u{7}\u{202e}";
     let path = format!("experiments/{odd}.toml");
     for (text, shown) in [
-        (String::new(), "\\u001b[2J\\u0007.toml"),
-        (format!("{odd} = 1\n"), "x?[2J?"),
+        (String::new(), "\\u001b[2J\\u0007\\u202e.toml"),
+        (format!("{odd} = 1\n"), "x?[2J?\u{fffd}"),
         (
             around("machines/512M.toml", DD).replace("linux-3.1", "x\\u001b[2J"),
             "unknown policy `x\\u001b[2J`",
@@ -520,7 +573,7 @@ fn control_characters_are_written_out() {
         let output = lowmark(place.path(), &args);
         assert!(is_wrong(&args, &output), "{text:?}: it was accepted");
         let said = String::from_utf8_lossy(&output.stderr);
-        let raw = |c: char| c.is_control() && c != '\n';
+        let raw = |c: char| lab::diagnostic::is_obeyed(c) && c != '\n';
         assert!(!said.contains(raw), "{said:?}");
         assert!(said.contains(shown), "{said}");
     }
@@ -529,7 +582,8 @@ fn control_characters_are_written_out() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        !said.contains(|c: char| c.is_control() && c != '\n'),
+        !said.contains(|c: char| lab::diagnostic::is_obeyed(c) && c != '\n'),
         "{said:?}"
     );
+    assert!(said.contains("\\u001b[2J\\u0007\\u202e"), "{said}");
 }

@@ -2,6 +2,7 @@
 //! columns fit the width, and claimed differences are coloured.
 
 use super::RULED;
+use crate::diagnostic::plain;
 use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width};
 
 /// The terminal that a text is written for.
@@ -43,6 +44,10 @@ impl From<Option<bool>> for Tone {
         }
     }
 }
+
+/// The sequences by which a coloured [`Grid`] shows tones: green, red, and the end of both. They
+/// hide no text, and no other sequence that a terminal obeys is printed on standard output.
+pub const TONES: [&str; 3] = ["\u{1b}[38;5;10m", "\u{1b}[38;5;9m", "\u{1b}[39m"];
 
 /// A table to which rows are being added.
 pub struct Grid {
@@ -146,8 +151,8 @@ impl Screen {
     /// Starts a table for this screen with these columns; rows are added to it.
     pub fn grid(self, columns: &[Col<'_>]) -> Grid {
         let heads = columns.iter().map(|c| match c {
-            Col::Words(head) => ((*head).to_owned(), false),
-            Col::Figure(head) => ((*head).to_owned(), true),
+            Col::Words(head) => (plain(head).into_owned(), false),
+            Col::Figure(head) => (plain(head).into_owned(), true),
         });
         Grid {
             screen: self,
@@ -158,9 +163,12 @@ impl Screen {
 }
 
 impl Grid {
-    /// Adds a row of texts; those with a tone are coloured.
+    /// Adds a row of texts; those with a tone are coloured. The texts are escaped before they are,
+    /// so that a name in them can't set a colour.
     pub fn row(&mut self, cells: impl IntoIterator<Item = (String, Option<Tone>)>) {
-        self.rows.push(cells.into_iter().collect());
+        let cells = cells.into_iter();
+        let cells = cells.map(|(text, tone)| (plain(&text).into_owned(), tone));
+        self.rows.push(cells.collect());
     }
 
     /// Adds a row without colour.
@@ -513,6 +521,34 @@ mod tests {
             colour: true,
         });
         assert!(text.contains("\u{1b}["), "{text:?}");
+    }
+
+    #[test]
+    fn names_in_cells_set_no_colour() {
+        for (colour, sequences) in [(true, 4), (false, 0)] {
+            let screen = Screen {
+                width: Some(60),
+                colour,
+            };
+            let name = |which| format!("\u{1b}[8m{which}\u{202e}\u{1b}[38;5;10m");
+            let head = name("head");
+            let mut grid = screen.grid(&[Col::Words(&head), Col::Figure("n")]);
+            grid.row([
+                (name("good"), Some(Tone::Good)),
+                ("1".to_owned(), Some(Tone::Bad)),
+            ]);
+            let mut text = grid.text();
+            assert!(text.contains("\\u001b[8mgood\\u202e"), "{text:?}");
+            let found: usize = TONES.iter().map(|t| text.matches(t).count()).sum();
+            assert_eq!(found, sequences, "{text:?}");
+            for tone in TONES {
+                text = text.replace(tone, "");
+            }
+            assert!(
+                !text.contains('\u{1b}') && !text.contains('\u{202e}'),
+                "{text:?}"
+            );
+        }
     }
 
     #[test]
