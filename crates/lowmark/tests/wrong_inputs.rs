@@ -470,6 +470,7 @@ fn what_has_no_end_is_no_input() {
             "trace info endless",
             "trace vmscan endless",
             "top --once endless",
+            "top --once --guest endless",
         ] {
             let args = words(command);
             let output = lowmark(dir, &args);
@@ -483,17 +484,105 @@ fn what_has_no_end_is_no_input() {
     }
 }
 
-/// Every name of a file can be given.
+/// A named pipe that no program reads is no output, since a writer would wait for the reader.
 #[test]
-fn a_trace_may_have_any_name() {
+fn a_pipe_without_a_reader_is_no_output() {
     let place = Place::new();
-    for name in ["a\u{7f}b.csv", "a\u{1b}b.csv", "a\nb.csv", "a'\"\\b.csv"] {
-        let text = "time,obj_id,obj_size\n1,1,4096\n2,2,4096\n";
-        fs::write(place.path().join(name), text).expect("space");
-        let mut args = words("run --list --machine machines/512M.toml --policy linux-3.1 --trace");
-        args.push(name.to_owned());
-        let output = lowmark(place.path(), &args);
-        assert!(output.status.success(), "{name:?}: {}", said(&output));
+    let dir = place.path();
+    let fifo = dir.join("fifo");
+    let made = Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("mkfifo").success());
+    for command in [
+        "new fifo",
+        "machine --out fifo",
+        "trace generate zipf --objects 10 --requests 100 --out fifo --replace",
+    ] {
+        let args = words(command);
+        let output = lowmark(dir, &args);
+        assert!(is_wrong(&args, &output), "{command}: it was accepted");
+        let text = said(&output);
+        assert!(text.contains("`fifo`: it is a named pipe"), "{text}");
+    }
+    // Opened for both, so that no side waits; the text fits the pipe.
+    let reader = fs::File::options().read(true).write(true).open(&fifo);
+    let mut reader = reader.expect("a pipe");
+    let output = lowmark(dir, &words("new fifo"));
+    assert!(output.status.success(), "{}", said(&output));
+    let mut start = [0; 1];
+    std::io::Read::read_exact(&mut reader, &mut start).expect("the experiment");
+}
+
+/// A pipe in the place of a run's log is no log: the other folders are listed, and nothing waits.
+#[test]
+fn a_pipe_is_no_log() {
+    let place = Place::new();
+    let dir = place.path();
+    fs::create_dir_all(dir.join("all/q.partial")).expect("a folder");
+    let made = Command::new("mkfifo")
+        .arg(dir.join("all/q.partial/iterations.log"))
+        .status();
+    assert!(made.expect("mkfifo").success());
+    let output = lowmark(dir, &words("results all"));
+    assert!(output.status.success(), "{}", said(&output));
+    let experiment = around("machines/512M.toml", DD);
+    fs::write(dir.join("experiments/e.toml"), experiment).expect("space");
+    for command in [
+        "run --resume all/q",
+        "run experiments/e.toml --resume all/q",
+        "run experiments/e.toml --out all/q --replace",
+    ] {
+        let args = words(command);
+        let output = lowmark(dir, &args);
+        assert!(is_wrong(&args, &output), "{command}: it was accepted");
+    }
+}
+
+/// An error names the file, and says that a folder is one.
+#[test]
+fn a_folder_is_no_file_and_frames_are_named() {
+    let place = Place::new();
+    let dir = place.path();
+    fs::create_dir(dir.join("folder")).expect("a folder");
+    let with = |name: &str, text: &str| fs::write(dir.join(name), text).expect("space");
+    with("junk", &"\0".repeat(64));
+    with("experiments/machine.toml", &around("folder", DD));
+    for (name, workload) in [("fio", "fio = \"folder\""), ("trace", "trace = \"folder\"")] {
+        let text = around("machines/512M.toml", workload);
+        with(&format!("experiments/{name}.toml"), &text);
+    }
+    let sysctl = format!("sysctl = \"folder\"\n{}", around("machines/512M.toml", DD));
+    with("experiments/sysctl.toml", &sysctl);
+    for (command, part) in [
+        (
+            "run experiments/machine.toml --list",
+            "folder`: it is a folder",
+        ),
+        ("run experiments/fio.toml --list", "folder`: it is a folder"),
+        (
+            "run experiments/trace.toml --list",
+            "folder`: it is a folder",
+        ),
+        (
+            "run experiments/sysctl.toml --list",
+            "folder`: it is a folder",
+        ),
+        (
+            "run --trace folder --machine 512M --list",
+            "folder`: it is a folder",
+        ),
+        (
+            "top --once --guest folder",
+            "can't read folder: it is a folder",
+        ),
+        (
+            "top --once --guest junk",
+            "can't read junk as a guest's frames",
+        ),
+    ] {
+        let args = words(command);
+        let output = lowmark(dir, &args);
+        assert!(is_wrong(&args, &output), "{command}: it was accepted");
+        assert!(said(&output).contains(part), "{command}: {}", said(&output));
     }
 }
 
@@ -547,6 +636,20 @@ fn names_color_nothing_on_a_terminal() {
         assert!(!raw && !text.contains('\u{202e}'), "{command}: {text:?}");
         let flat: String = text.split_whitespace().collect();
         assert!(flat.contains("u001b[8;31mX"), "{command}: {text:?}");
+    }
+}
+
+/// Every name of a file can be given.
+#[test]
+fn a_trace_may_have_any_name() {
+    let place = Place::new();
+    for name in ["a\u{7f}b.csv", "a\u{1b}b.csv", "a\nb.csv", "a'\"\\b.csv"] {
+        let text = "time,obj_id,obj_size\n1,1,4096\n2,2,4096\n";
+        fs::write(place.path().join(name), text).expect("space");
+        let mut args = words("run --list --machine machines/512M.toml --policy linux-3.1 --trace");
+        args.push(name.to_owned());
+        let output = lowmark(place.path(), &args);
+        assert!(output.status.success(), "{name:?}: {}", said(&output));
     }
 }
 

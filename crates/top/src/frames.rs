@@ -92,6 +92,7 @@ impl<R: Read> Read for Counted<R> {
 #[derive(Debug)]
 pub struct Growing {
     file: File,
+    path: PathBuf,
     /// Bytes of complete frames read so far.
     read: u64,
     looks: Looks,
@@ -104,10 +105,11 @@ impl Growing {
     /// Opens the file of frames that a running guest writes; nothing is read yet.
     ///
     /// # Errors
-    /// The file can't be opened.
+    /// The file can't be opened, or is no regular file.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
-            file: File::open(path)?,
+            file: input::file(path)?,
+            path: path.to_owned(),
             read: 0,
             looks: Looks::default(),
         })
@@ -128,8 +130,20 @@ impl Growing {
     /// has added to its file. A frame that is cut off is read again when it is complete.
     ///
     /// # Errors
-    /// The file can't be read, or has something that is no frame.
+    /// The file can't be read, or has something that is no frame; the error names the file.
     pub fn more(&mut self) -> io::Result<Vec<Look>> {
+        let read = self.complete();
+        read.map_err(|e| {
+            let what = format!(
+                "can't read {} as a guest's frames: {e}",
+                self.path.display()
+            );
+            io::Error::new(e.kind(), what)
+        })
+    }
+
+    /// Reads the complete frames behind those that were read; see [`Self::more`].
+    fn complete(&mut self) -> io::Result<Vec<Look>> {
         self.file.seek(SeekFrom::Start(self.read))?;
         let mut from = Counted(BufReader::new(&self.file), 0);
         let mut found = Vec::new();

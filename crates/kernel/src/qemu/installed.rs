@@ -16,6 +16,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Largest image, module or list of modules that is read, in bytes.
+const MOST: u64 = 1 << 30;
+
 /// The driver's files.
 pub(crate) const DRIVER: [(&str, &str); 3] = [
     ("lowmark.c", include_str!("../../driver/lowmark.c")),
@@ -210,7 +213,7 @@ fn numbers(release: &str) -> Vec<u64> {
 
 /// Returns the ticks a second of a kernel, from the configuration in its headers or objects.
 pub(crate) fn ticks(headers: &Path) -> Option<u32> {
-    let text = fs::read_to_string(headers.join(".config")).ok()?;
+    let text = input::text(&headers.join(".config"), MOST).ok()?;
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("CONFIG_HZ="))?;
@@ -274,11 +277,14 @@ fn output(command: &mut Command, what: &str) -> Result<Vec<u8>, BuildError> {
 
 /// Reads a module, which may be compressed.
 fn read_module(path: &Path) -> Result<Vec<u8>, BuildError> {
+    let unreadable = |e| BuildError::io("can't read", path, e);
+    // Refused here, because a program would wait for a pipe.
+    input::file(path).map_err(unreadable)?;
     let program = match path.extension().and_then(|e| e.to_str()) {
         Some("xz") => "xz",
         Some("zst") => "zstd",
         Some("gz") => "gzip",
-        _ => return fs::read(path).map_err(|e| BuildError::io("can't read", path, e)),
+        _ => return input::bytes(path, MOST).map_err(unreadable),
     };
     output(
         tool(program).arg("-dc").arg(path),
@@ -362,12 +368,16 @@ pub fn add(request: &Request) -> Result<Installed, BuildError> {
         )
     })?;
     let mut digest = Sha256::new();
-    let image =
-        fs::read(&request.image).map_err(|e| BuildError::io("can't read", &request.image, e))?;
+    let image = input::bytes(&request.image, MOST).map_err(|e| {
+        BuildError::input(
+            format!("can't read {}: {e}", request.image.display()),
+            "the image of an installed kernel, such as /boot/vmlinuz-6.12.0",
+        )
+    })?;
     digest.update(&image);
     put("vmlinuz", &image)?;
     let dep = request.modules.join("modules.dep");
-    let text = fs::read_to_string(&dep).map_err(|e| BuildError::io("can't read", &dep, e))?;
+    let text = input::text(&dep, MOST).map_err(|e| BuildError::io("can't read", &dep, e))?;
     let dependencies = Dependencies::parse(&text);
     fs::create_dir(path("modules"))
         .map_err(|e| BuildError::io("can't make", &path("modules"), e))?;

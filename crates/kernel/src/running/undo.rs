@@ -17,6 +17,8 @@ pub const FOLDER: &str = "/run/lowmark";
 
 /// The extension of their names.
 const END: &str = "undo";
+/// Longest undo log that is read, in bytes.
+const MOST: u64 = 16 << 20;
 
 /// A change to undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,7 +215,7 @@ impl Drop for Guard {
 /// A change could not be undone.
 pub fn wait_and_undo(path: &Path) -> io::Result<()> {
     let _ = io::stdin().read_to_end(&mut Vec::new());
-    match File::open(path) {
+    match input::file(path) {
         Ok(file) => {
             file.lock()?;
             undo_file(path).map(drop)
@@ -232,7 +234,7 @@ pub fn sweep(folder: &Path) -> Vec<String> {
         if path.extension().is_none_or(|e| e != END) {
             continue;
         }
-        let Ok(file) = File::open(&path) else {
+        let Ok(file) = input::file(&path) else {
             continue;
         };
         match file.try_lock() {
@@ -249,7 +251,7 @@ pub fn sweep(folder: &Path) -> Vec<String> {
 
 /// Undoes the log in a file whose lock is held, and removes it; returns descriptions.
 fn undo_file(path: &Path) -> io::Result<Vec<String>> {
-    let text = match fs::read_to_string(path) {
+    let text = match input::text(path, MOST) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         text => text?,
     };

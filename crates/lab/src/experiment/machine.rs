@@ -4,6 +4,7 @@ use super::disks;
 use super::expand::{Choices, MOST, expand, too_many};
 use super::guest;
 use super::node::{Node, Value};
+use super::quoted;
 use super::range;
 use super::read::read;
 use super::short::{self, Short};
@@ -43,6 +44,8 @@ pub fn files_near(experiment: &Path) -> impl Fn(&str) -> Result<(String, String)
 /// Fails if there is none.
 pub fn find_near(folder: &Path, name: &str) -> Result<PathBuf, String> {
     let mut tried = Vec::new();
+    // The error of the nearest folder with that name.
+    let mut folders = None;
     let mut above = folder;
     let full = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let parents = full.ancestors().skip(1);
@@ -60,21 +63,27 @@ pub fn find_near(folder: &Path, name: &str) -> Result<PathBuf, String> {
         if path.is_file() {
             return Ok(path);
         }
-        // A pipe won't do, because the file is read more than once.
-        if !path.is_dir()
-            && path.exists()
+        // A pipe won't do, because the file is read more than once. Below a folder of that name
+        // there may still be a file.
+        if path.exists()
             && let Err(e) = input::file(&path)
         {
-            return Err(format!("`{}`: {e}", path.display()));
+            let wrong = format!("`{}`: {e}", path.display());
+            if !path.is_dir() {
+                return Err(wrong);
+            }
+            folders.get_or_insert(wrong);
         }
         tried.push(path.display().to_string());
     }
     // The message names the two nearest places only.
     tried.truncate(2);
-    Err(format!(
-        "there is no such file (tried {} and the folders above)",
-        tried.join(", ")
-    ))
+    Err(folders.filter(|_| !name.is_empty()).unwrap_or_else(|| {
+        format!(
+            "there is no such file (tried {} and the folders above)",
+            tried.join(", ")
+        )
+    }))
 }
 
 /// A machine of an experiment.
@@ -206,7 +215,7 @@ pub fn instead(
     machine: &str,
     files: &Files<'_>,
 ) -> Result<Option<String>, Diagnostic> {
-    let source = Source::new("--machine", format!("machine = {machine:?}"));
+    let source = Source::new("--machine", format!("machine = {}", quoted(machine)));
     let named = Node::parse(&source)?;
     let named = named.at(&["machine"]).expect("it was just written").clone();
     let Value::Table(table) = &mut root.value else {

@@ -287,6 +287,14 @@ impl Kept {
     }
 }
 
+/// Opens the log in the folder `partial`, to read or lock it.
+///
+/// # Errors
+/// There is none, or it is no regular file.
+pub(super) fn opened(partial: &Path) -> io::Result<fs::File> {
+    input::file(&partial.join(LOG))
+}
+
 /// Returns the number of finished iterations in a log, without decoding them; `None` if the file is
 /// not a log.
 ///
@@ -299,7 +307,7 @@ pub fn count(file: &fs::File) -> io::Result<Option<u64>> {
 /// Returns the command that began the run whose log is in the folder `partial`; `None` if there is
 /// no log, or none that says it.
 pub fn began(partial: &Path) -> Option<Began> {
-    let file = fs::File::open(partial.join(LOG)).ok()?;
+    let file = opened(partial).ok()?;
     let mut kept = Kept::default();
     // The header is the first record.
     read(&file, |record| kept.take(record) && kept.header.is_none()).ok()?;
@@ -310,7 +318,11 @@ pub fn began(partial: &Path) -> Option<Began> {
 /// Returns the offset of the end of the accepted records, and the number of iterations among them.
 /// `None` if the file is not a log; the offset is 0 if only a part of the first line was written.
 fn read(file: &fs::File, mut take: impl FnMut(&[u8]) -> bool) -> io::Result<Option<(u64, u64)>> {
-    let len = file.metadata()?.len();
+    let about = file.metadata()?;
+    if !about.is_file() {
+        return Ok(None);
+    }
+    let len = about.len();
     let mut from = BufReader::with_capacity(1 << 16, At { file, at: 0 });
     let mut magic = Vec::new();
     (&mut from)

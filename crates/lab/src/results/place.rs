@@ -353,7 +353,7 @@ impl ClaimedFolder {
     fn settle(&mut self, way: Way) -> Result<(), OutputError> {
         self.recover().map_err(unusable(&self.parent))?;
         if let Some(sum) = &self.kept.published
-            && let Ok(list) = fs::File::open(self.dir.join(manifest::MANIFEST))
+            && let Ok(list) = input::file(&self.dir.join(manifest::MANIFEST))
             && manifest::digest(list).is_ok_and(|(_, there)| there == *sum)
         {
             // All results are in place; the process ended before it removed the log.

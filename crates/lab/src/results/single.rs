@@ -1,11 +1,12 @@
 //! Writes a single file for a command: beside its place, and renamed when it is complete.
 
 use super::place::{OutputError, sync_dir};
+use rustix::fs::OFlags;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A file that is being written. If dropped before its end, it leaves the old file and nothing
@@ -52,12 +53,12 @@ impl Single {
             Ok(meta) => {
                 let kind = meta.file_type();
                 if kind.is_fifo() || kind.is_char_device() || kind.is_socket() {
-                    let file = fs::OpenOptions::new().write(true).open(given);
+                    let file = opened(given).map_err(unusable(given))?;
                     return Ok(Self {
                         shown: given.into(),
                         path: given.into(),
                         replace,
-                        to: To::Itself(BufWriter::new(file.map_err(unusable(given))?)),
+                        to: To::Itself(BufWriter::new(file)),
                     });
                 }
                 if !kind.is_file() {
@@ -153,6 +154,31 @@ impl Write for Single {
     }
 }
 
+/// Opens a pipe or device for writing, without waiting for a program that reads it.
+///
+/// # Errors
+/// It can't be opened, or is a pipe that no program reads.
+fn opened(path: &Path) -> io::Result<fs::File> {
+    let nonblock = OFlags::NONBLOCK;
+    let mut options = fs::OpenOptions::new();
+    options.write(true).custom_flags(nonblock.bits() as i32);
+    let file = options.open(path).map_err(|e| {
+        // Linux's answer for a pipe without a reader (fifo(7)).
+        let unread = e.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error());
+        match unread && fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo()) {
+            true => io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is a named pipe that no program reads; accepted: a new file, or a pipe with a reader",
+            ),
+            false => e,
+        }
+    })?;
+    // Writes wait for the reader.
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags - nonblock)?;
+    Ok(file)
+}
+
 /// Returns the folder of a path; `.` for a bare name.
 fn above(path: &Path) -> &Path {
     match path.parent() {
@@ -170,7 +196,7 @@ fn clear(parent: &Path, prefix: &std::ffi::OsStr) {
             && name.as_bytes().starts_with(prefix.as_bytes())
             && entry.file_type().is_ok_and(|kind| kind.is_file());
         if ours
-            && let Ok(file) = fs::File::open(entry.path())
+            && let Ok(file) = input::file(&entry.path())
             && file.try_lock().is_ok()
         {
             let _ = fs::remove_file(entry.path());

@@ -90,7 +90,7 @@ fn look(dir: &Path, depth: u32, found: &mut Vec<Stored>) -> io::Result<()> {
 /// `None` if the folder has none.
 fn stored(dir: &Path) -> io::Result<Option<Stored>> {
     let list = listed(dir);
-    let log = match fs::File::open(dir.join(LOG)) {
+    let log = match log::opened(dir) {
         Ok(log) if dir.file_name().is_some_and(is_partial) => log::count(&log)?.map(|n| (log, n)),
         _ => None,
     };
@@ -159,7 +159,7 @@ pub fn remove(stored: &Stored) -> io::Result<Option<String>> {
         }
         _ => dir.clone(),
     };
-    let lock = match fs::File::open(partial.join(LOG)) {
+    let lock = match log::opened(&partial) {
         Ok(log) => Some(log),
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
         Err(e) => return Err(e),

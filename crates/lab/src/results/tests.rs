@@ -6,6 +6,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Makes a named pipe.
+pub(super) fn fifo(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
 /// Returns two cells of two iterations: one ended early, and one has no samples.
 fn outcomes() -> Outcomes {
     let mut experiment = fixture::experiment(2);
@@ -163,4 +169,48 @@ fn all_tables_of_a_run_can_be_read() {
     })
     .unwrap();
     assert_eq!(read, table::TABLES.len());
+}
+
+/// Opening a pipe without a writer waits for one.
+#[test]
+fn a_pipe_in_the_place_of_a_log_is_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let partial = dir.path().join("q.partial");
+    fs::create_dir(&partial).unwrap();
+    fifo(&partial.join(log::LOG));
+    assert!(stored::list(dir.path()).unwrap().is_empty());
+    assert!(log::began(&partial).is_none());
+    assert!(sweep(dir.path()).is_empty());
+    let both = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(partial.join(log::LOG));
+    assert!(matches!(log::count(&both.unwrap()), Ok(None)));
+}
+
+/// Opening a pipe without a reader waits for one, too.
+#[test]
+fn a_single_file_may_be_a_pipe_with_a_reader() {
+    use std::io::{Read, Write};
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    fifo(&pipe);
+    let create = || Single::create(&pipe, false, |_| Ok(true));
+    let refused = create().map(drop).unwrap_err().to_string();
+    assert!(refused.contains("no program reads"), "{refused}");
+    let opening = pipe.clone();
+    let reader = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        let read = fs::File::open(opening).unwrap().read_to_end(&mut all);
+        read.map(|_| all.len()).unwrap()
+    });
+    let mut file = loop {
+        match create() {
+            Ok(file) => break file,
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(5)),
+        }
+    };
+    file.write_all(&vec![b'x'; 1 << 20]).unwrap();
+    file.finish().unwrap();
+    assert_eq!(reader.join().unwrap(), 1 << 20);
 }

@@ -211,7 +211,7 @@ fn deliver(
 /// Returns true if this command wrote the file `out`, so that `--replace` may overwrite it.
 fn is_ours(out: &Path) -> std::io::Result<bool> {
     let mut start = Vec::new();
-    let file = std::fs::File::open(out)?;
+    let file = input::file(out)?;
     file.take(HEADER.len() as u64).read_to_end(&mut start)?;
     Ok(start == HEADER.as_bytes())
 }

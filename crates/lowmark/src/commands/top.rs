@@ -32,8 +32,16 @@ pub fn run(args: &Top) -> Result<(), Failure> {
         }
     };
     let failed = |e: std::io::Error| Failure::System(miette!("{e}"));
+    if args.guest.is_some() {
+        // A file that holds no frames is wrong input.
+        player
+            .look()
+            .map_err(|e| Failure::Input(miette!(help = FRAMES, "{e}")))?;
+    }
     if args.once {
-        player.look().map_err(failed)?;
+        if args.guest.is_none() {
+            player.look().map_err(failed)?;
+        }
         if args.what.is_none() && args.guest.is_none() {
             std::thread::sleep(args.interval);
             player.look().map_err(failed)?;
@@ -77,17 +85,22 @@ pub fn cache(address: &str) -> Result<Live, Failure> {
     Ok(cache)
 }
 
+/// The frames that can be shown.
+const FRAMES: &str = "accepted: `--guest` while `lowmark run` runs a real kernel \
+    (`policy = \"kernel:NAME\"`) as the same user, or the `frames` file of its folder";
+
 /// Opens the frames of the guest to show: those in `file`, or of the youngest guest that runs on
 /// this host.
 fn guest(file: Option<&Path>) -> Result<Growing, Failure> {
-    let help = "accepted: `--guest` while `lowmark run` runs a real kernel (`policy = \"kernel:NAME\"`) as the same user, or \
-                the `frames` file of its folder";
     let Some(path) = file
         .map(Path::to_owned)
         .or_else(|| guests(&std::env::temp_dir()).into_iter().next())
     else {
-        return Err(Failure::Input(miette!(help = help, "no guest is running")));
+        return Err(Failure::Input(miette!(
+            help = FRAMES,
+            "no guest is running"
+        )));
     };
     let opened = Growing::open(&path);
-    opened.map_err(|e| Failure::Input(miette!(help = help, "can't read {}: {e}", path.display())))
+    opened.map_err(|e| Failure::Input(miette!(help = FRAMES, "can't read {}: {e}", path.display())))
 }

@@ -7,7 +7,6 @@ use crate::text;
 use lab::diagnostic::Diagnostic;
 use replay::curve::{self, Curves};
 use replay::{Dense, Sizes};
-use std::fs::File;
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -160,7 +159,7 @@ impl<R: Read> Read for Stopping<R> {
 
 /// Opens the trace file `trace`; setting `stop` ends its reading. A pipe can't be stopped.
 fn open(trace: &Path, plan: &curve::Plan, stop: &Arc<AtomicBool>) -> Result<Reader, TraceError> {
-    match trace.is_file().then(|| File::open(trace)) {
+    match trace.is_file().then(|| input::file(trace)) {
         Some(Ok(stream)) => stream_of(stream, &trace.display().to_string(), plan, stop),
         // A missing file, for which this call returns the error, or a pipe.
         _ => Reader::open(trace, &plan.options),

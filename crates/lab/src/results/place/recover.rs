@@ -99,7 +99,7 @@ impl ClaimedFolder {
     /// ended before it could. An existing record stays: results beside it have been replaced.
     fn say_published(&mut self, results: &Path) -> io::Result<()> {
         if self.kept.published.is_none() {
-            let (_, sum) = manifest::digest(fs::File::open(results.join(manifest::MANIFEST))?)?;
+            let (_, sum) = manifest::digest(input::file(&results.join(manifest::MANIFEST))?)?;
             self.log.publishes(&sum)?;
             self.kept.published = Some(sum);
         }
@@ -153,7 +153,7 @@ fn is_empty_log(partial: &Path) -> bool {
         manifest::inspect_beside(partial, &[LOG]),
         Ok(Contents::Empty)
     );
-    let count = || log::count(&fs::File::open(partial.join(LOG))?);
+    let count = || log::count(&log::opened(partial)?);
     only && matches!(count(), Ok(Some(0)))
 }
 

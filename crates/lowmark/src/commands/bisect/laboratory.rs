@@ -13,6 +13,7 @@ use lab::runner::{self, Journal, RunOptions, Simulate};
 use sim::{Outcome, RunResult};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,9 +63,21 @@ impl Journal for Runs {
 
 /// Returns the error that a file or folder can't be opened, read, written or made; `what` is the
 /// verb.
-fn trouble(what: &str, path: &Path, e: &std::io::Error) -> Failure {
+fn trouble(what: &str, path: &Path, e: &io::Error) -> Failure {
     Failure::System(miette::miette!("can't {what} {}: {e}", path.display()))
 }
+
+/// Returns the error for a file in the folder of a search that no search has written.
+fn foreign(path: &Path, e: &io::Error) -> Failure {
+    Failure::Input(miette::miette!(
+        help = "accepted: `--out` with a new folder, or with the folder of the same search",
+        "can't read {}: {e}",
+        path.display()
+    ))
+}
+
+/// Longest reason why a commit can't be built that is read, in bytes.
+const MOST_WHY: u64 = 64 << 20;
 
 impl Laboratory<'_> {
     /// Returns the path of the file that keeps why a commit can't be built, in the commit's folder.
@@ -82,9 +95,8 @@ impl Laboratory<'_> {
             .open(&path)
             .map_err(|e| trouble("open", &path, &e))?;
         let opened = Log::open(file).map_err(|e| trouble("read", &path, &e))?;
-        let (mut log, mut kept) = opened.ok_or_else(|| {
-            Failure::System(miette::miette!("{} is not a log of runs", path.display()))
-        })?;
+        let (mut log, mut kept) =
+            opened.ok_or_else(|| foreign(&path, &io::Error::other("it is not a log of runs")))?;
         let header = Header::new(&self.experiment, false, lab::results::log::build());
         // `None`: the kept runs fit; `Some(None)`: the log is new; `Some(Some(why))`: they are of
         // other terms.
@@ -133,8 +145,10 @@ impl Judge for Laboratory<'_> {
         let folder = self.folder.join(commit.short());
         fs::create_dir_all(&folder).map_err(|e| trouble("make", &folder, &e))?;
         let failed = Self::failed(&folder);
-        if let Ok(why) = fs::read_to_string(&failed) {
-            return Ok(Sample::None(why));
+        match input::text(&failed, MOST_WHY) {
+            Ok(why) => return Ok(Sample::None(why)),
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(foreign(&failed, &e)),
         }
         let mut kept = self.runs(&folder)?;
         let known = (0..runs)

@@ -29,6 +29,7 @@ use laboratory::Laboratory;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Returns the error for wrong input: `what` is wrong, and `accepted` would be right.
@@ -66,6 +67,9 @@ impl Terms {
             .find_map(|(differs, what)| differs.then_some(what))
     }
 }
+
+/// Longest `search.json` that is read, in bytes: digests and a commit.
+const MOST_TERMS: u64 = 1 << 20;
 
 /// The folder of a search, locked as long as it is open.
 struct Place {
@@ -105,19 +109,32 @@ impl Place {
             ),
             TryLockError::Error(e) => io("lock", &e),
         })?;
-        if let Ok(text) = fs::read_to_string(&path) {
-            let then: Terms = serde_json::from_str(&text).map_err(|e| io("read", &e))?;
-            if let Some(what) = then.difference(terms) {
-                return Err(wrong(
-                    format!("{} is a search with another {what}", dir.display()),
-                    "accepted: the same command as before, or `--out` with a new folder",
-                ));
+        let unreadable = |e: &dyn std::fmt::Display| {
+            wrong(
+                format!(
+                    "can't read {} as the terms of a search: {e}",
+                    path.display()
+                ),
+                "accepted: `--out` with a new folder, or with the folder of the same search",
+            )
+        };
+        match input::text(&path, MOST_TERMS) {
+            Ok(text) => {
+                let then: Terms = serde_json::from_str(&text).map_err(|e| unreadable(&e))?;
+                if let Some(what) = then.difference(terms) {
+                    return Err(wrong(
+                        format!("{} is a search with another {what}", dir.display()),
+                        "accepted: the same command as before, or `--out` with a new folder",
+                    ));
+                }
             }
-        } else {
-            let text = serde_json::to_string_pretty(terms).expect("plain data has a JSON form");
-            let partial = dir.join("search.json.partial");
-            fs::write(&partial, text).map_err(|e| io("write", &e))?;
-            fs::rename(&partial, &path).map_err(|e| io("write", &e))?;
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                let text = serde_json::to_string_pretty(terms).expect("plain data has a JSON form");
+                let partial = dir.join("search.json.partial");
+                fs::write(&partial, text).map_err(|e| io("write", &e))?;
+                fs::rename(&partial, &path).map_err(|e| io("write", &e))?;
+            }
+            Err(e) => return Err(unreadable(&e)),
         }
         Ok(Self { dir, _lock: lock })
     }
