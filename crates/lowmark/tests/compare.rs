@@ -314,7 +314,66 @@ fn results_that_were_changed_are_refused() {
     good(dir, &["compare", "one", "copy.json"]);
     fs::write(dir.join("two/results.json"), right).expect("space");
     good(dir, &["compare", "one", "two"]);
+    assert!(!note(dir, &["compare", "one", "two"]).contains("note:"));
+    let said = note(dir, &["compare", "one", "copy.json"]);
+    assert!(
+        said.contains("note: `copy.json` could not be checked"),
+        "{said}"
+    );
     change("rows.txt");
     refused(&["report", "two"]);
     good(dir, &["report", "one"]);
+}
+
+/// Runs the program, which must succeed, and returns what it said beside its output.
+fn note(dir: &Path, args: &[&str]) -> String {
+    let output = lowmark(dir, args);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {said}");
+    said
+}
+
+#[test]
+fn results_without_their_list_are_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    fs::write(dir.join("e.toml"), EXPERIMENT).expect("space");
+    for (out, seed) in [("one", "1"), ("two", "2")] {
+        let args = ["run", "e.toml", "--quiet", "--iterations", "1"];
+        good(dir, &[&args[..], &["--out", out, "--seed", seed]].concat());
+    }
+    // A folder whose list was removed, or replaced by something else, can't be checked.
+    let list = dir.join("two/manifest.json");
+    let listed = fs::read(&list).expect("a list");
+    let replace: [&dyn Fn(); 4] = [
+        &|| {},
+        &|| fs::write(&list, "{}").expect("space"),
+        &|| std::os::unix::fs::symlink("/dev/zero", &list).expect("a link"),
+        &|| {
+            let made = Command::new("mkfifo").arg(&list).status();
+            assert!(made.expect("mkfifo").success());
+        },
+    ];
+    for replace in replace {
+        let _ = fs::remove_file(&list);
+        replace();
+        for args in [
+            &["compare", "one", "two"][..],
+            &["export", "two", "--jsonl", "lines"],
+            &["report", "two"],
+        ] {
+            let output = lowmark(dir, args);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+            assert!(said.contains("accepted:"), "{args:?}: {said}");
+            let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(said.contains("can't be checked for"), "{args:?}: {said}");
+        }
+        let said = note(dir, &["compare", "one", "two/results.json"]);
+        assert!(said.contains("could not be checked"), "{said}");
+        assert!(!dir.join("lines").exists());
+    }
+    fs::remove_file(&list).expect("a file");
+    fs::write(&list, listed).expect("space");
+    good(dir, &["compare", "one", "two"]);
 }

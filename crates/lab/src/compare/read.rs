@@ -3,15 +3,14 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::results::stored::{self, Completeness};
-use crate::results::{Kind, Unchanged};
+use crate::results::{Kind, Unchanged, must_be_unchanged};
 use serde::Deserialize;
 use sim::account::{ReclaimSums, TaskTime};
 use sim::result::Metric;
 use sim::{Origin, Outcome, RunResult};
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// A stored run.
@@ -28,6 +27,8 @@ pub struct Stored {
     pub seed: u64,
     /// The experiment's text.
     pub text: String,
+    /// True if the file was checked for changes by the list in its folder.
+    pub checked: bool,
     /// True if the run was interrupted.
     pub interrupted: bool,
     /// The cells, in matrix order.
@@ -138,7 +139,7 @@ impl Iteration {
 
 impl Stored {
     /// Converts a parsed `results.json`; machine, filesystem and policy become axes.
-    fn new(path: PathBuf, document: Document) -> Self {
+    fn new(path: PathBuf, checked: bool, document: Document) -> Self {
         let like_guests = !document.experiment.said.is_empty();
         let cell = |c: CellJson| {
             let kernel = c.policy.starts_with("kernel:");
@@ -164,33 +165,46 @@ impl Stored {
             name: document.experiment.name,
             seed: document.experiment.seed,
             text: document.experiment.text,
+            checked,
             interrupted: document.interrupted,
             cells: document.cells.into_iter().map(cell).collect(),
         }
     }
 }
 
+/// The name of the file in a results folder.
+const RESULTS: &str = "results.json";
 const ACCEPTED: &str = "accepted: folders of results of `lowmark run`, folders that hold such folders, and \
-                        files `results.json`";
+                        files `results.json`; a file may stand alone, and is then not checked for changes";
 
-/// Returns a file's bytes. Fails if the results folder lists the file and the file has changed
-/// since.
-fn unchanged(path: &Path) -> io::Result<Vec<u8>> {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    let folder = Unchanged::of(dir.unwrap_or(Path::new(".")))?;
-    let name = path.file_name().and_then(OsStr::to_str);
-    folder.read(name.ok_or_else(|| io::Error::other("its name is not text"))?)
+/// Reads the run of the results folder `dir`; fails if its `results.json` can't be read, can't be
+/// checked for changes or has changed, or is something else.
+fn read_folder(dir: &Path) -> Result<Stored, Diagnostic> {
+    let path = dir.join(RESULTS);
+    // A missing or strange file is a clearer error than a missing list.
+    let opened = input::file(&path);
+    let read = opened.and_then(|_| Unchanged::of(dir)?.read(RESULTS));
+    parsed(path, true, read)
 }
 
-/// Reads the run of a `results.json`; fails if the file cannot be read, has changed, or is
-/// something else.
+/// Reads the run of a lone `results.json`, which may have any name. Fails if the file can't be
+/// read, has changed by the list in its folder, or is something else.
 fn read_file(path: &Path) -> Result<Stored, Diagnostic> {
+    let mut bytes = Vec::new();
+    let read = input::file(path).and_then(|mut file| file.read_to_end(&mut bytes));
+    let checked = read.and_then(|_| must_be_unchanged(path));
+    let is_checked = matches!(checked, Ok(true));
+    parsed(path.to_owned(), is_checked, checked.map(|_| bytes))
+}
+
+/// Parses the bytes of the `results.json` at `path`.
+fn parsed(path: PathBuf, checked: bool, bytes: io::Result<Vec<u8>>) -> Result<Stored, Diagnostic> {
     let shown = path.display();
     let wrong = |why: String| Diagnostic::placeless(why, ACCEPTED);
-    let bytes = unchanged(path).map_err(|e| wrong(format!("can't read `{shown}`: {e}")))?;
+    let bytes = bytes.map_err(|e| wrong(format!("can't read `{shown}`: {e}")))?;
     let document = serde_json::from_slice(&bytes)
         .map_err(|e| wrong(format!("`{shown}` is not the results.json of a run: {e}")))?;
-    Ok(Stored::new(path.to_owned(), document))
+    Ok(Stored::new(path, checked, document))
 }
 
 /// Reads every run that a path stands for: a file, a results folder, or the complete runs in a
@@ -205,16 +219,15 @@ pub fn read(path: &Path) -> Result<Vec<Stored>, Diagnostic> {
     if !meta.is_dir() {
         return Ok(vec![read_file(path)?]);
     }
-    let own = path.join("results.json");
-    if own.exists() {
-        return Ok(vec![read_file(&own)?]);
+    if path.join(RESULTS).exists() {
+        return Ok(vec![read_folder(path)?]);
     }
     let found = stored::list(path).map_err(|e| wrong(format!("can't read `{shown}`: {e}")))?;
     let runs = found
         .iter()
         .filter(|s| s.kind == Some(Kind::Run) && s.state == Completeness::Complete);
     let runs: Vec<Stored> = runs
-        .map(|s| read_file(&s.dir.join("results.json")))
+        .map(|s| read_folder(&s.dir))
         .collect::<Result<_, _>>()?;
     if runs.is_empty() {
         return Err(wrong(format!("`{shown}` holds no results of a run")));

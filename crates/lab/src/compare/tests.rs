@@ -44,7 +44,8 @@ fn stored_of(
 }
 
 fn side(label: &str, paths: &[&PathBuf]) -> Column {
-    let runs = paths.iter().flat_map(|p| read(p).expect("results"));
+    let files = paths.iter().map(|p| p.join("results.json"));
+    let runs = files.flat_map(|p| read(&p).expect("results"));
     Column {
         label: label.into(),
         runs: runs.collect(),
@@ -214,13 +215,12 @@ fn wrong_sides_are_refused() {
             .to_string()
             .contains("holds no results")
     );
-    fs::write(dir.path().join("results.json"), "{}").unwrap();
-    assert!(
-        read(dir.path())
-            .unwrap_err()
-            .to_string()
-            .contains("not the results.json of a run")
-    );
+    let file = dir.path().join("results.json");
+    fs::write(&file, "{}").unwrap();
+    let folder = read(dir.path()).unwrap_err().to_string();
+    assert!(folder.contains("its manifest.json is missing"), "{folder}");
+    let lone = read(&file).unwrap_err().to_string();
+    assert!(lone.contains("not the results.json of a run"), "{lone}");
 }
 
 /// Writes results of the small experiment in a real kernel, with or without costs.

@@ -15,7 +15,7 @@ pub const MANIFEST: &str = "manifest.json";
 const FORM: u32 = 1;
 
 /// Largest list that is read, in bytes: that of a folder of some hundred thousand files.
-const MOST_LIST: u64 = 64 << 20;
+pub(super) const MOST_LIST: u64 = 64 << 20;
 
 /// The command that wrote a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,12 +122,16 @@ impl Manifest {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(e),
         }
-        let read = serde_json::from_slice::<Self>(&input::bytes(&path, MOST_LIST)?);
-        Ok(read.ok().filter(|m| {
-            // Lowmark writes no path that leads out of the folder, and must not remove files by
-            // one.
-            m.lowmark_manifest == FORM && m.files.iter().all(|f| is_inside(&f.path))
-        }))
+        Ok(Self::parse(&input::bytes(&path, MOST_LIST)?))
+    }
+
+    /// Parses a list; `None` if Lowmark did not write it.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let read = serde_json::from_slice::<Self>(bytes);
+        // Lowmark writes no path that leads out of the folder, and must not remove files by one.
+        let is_ours =
+            |m: &Self| m.lowmark_manifest == FORM && m.files.iter().all(|f| is_inside(&f.path));
+        read.ok().filter(is_ours)
     }
 }
 

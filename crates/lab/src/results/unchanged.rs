@@ -1,45 +1,69 @@
 //! Reads files of results folders only if they are unchanged, by the SHA-256 in the folder's list,
 //! so that edited figures are not taken for those of a run.
 
-use super::manifest::{Listed, MANIFEST, Manifest, digest};
+use super::manifest::{Listed, MANIFEST, MOST_LIST, Manifest, digest};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::{Path, PathBuf};
 
-/// The files of a results folder. A file can't be checked if the folder has no list, as in earlier
-/// versions, or the list does not have the file.
+/// The files of a results folder that its list names, which can be checked.
 pub struct Unchanged {
     dir: PathBuf,
     listed: BTreeMap<String, Listed>,
 }
 
 impl Unchanged {
-    /// Reads the list of a results folder, by which its files are checked; without a list no file
-    /// is checked.
+    /// Reads the list of a results folder, by which its files are checked.
     ///
     /// # Errors
-    /// Returns the error of the system.
+    /// There is no list that Lowmark wrote: an earlier version kept none, or it was removed or
+    /// replaced, and then no file can be checked.
     pub fn of(dir: &Path) -> Result<Self> {
-        let list = Manifest::read(dir)?;
-        let files = list.into_iter().flat_map(|list| list.files);
+        let path = dir.join(MANIFEST);
+        let unchecked = |why: &dyn fmt::Display| {
+            let what = format!(
+                "the folder's files can't be checked for changes, because its {MANIFEST} {why}"
+            );
+            Error::new(ErrorKind::InvalidData, what)
+        };
+        // Follows links, unlike `Manifest::read`, which decides what may be removed.
+        let bytes = input::bytes(&path, MOST_LIST).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => unchecked(&"is missing"),
+            _ => unchecked(&format_args!("can't be read: {e}")),
+        })?;
+        let list =
+            Manifest::parse(&bytes).ok_or_else(|| unchecked(&"was not written by lowmark"))?;
+        let files = list.files.into_iter();
         Ok(Self {
             dir: dir.to_owned(),
             listed: files.map(|f| (f.path.clone(), f)).collect(),
         })
     }
 
-    /// Returns the bytes of a file, given by its path in the folder. A file in the folder's list
-    /// must have the listed length and SHA-256.
+    /// Returns the paths of the listed files in the folder.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.listed.keys().map(String::as_str)
+    }
+
+    /// Returns the bytes of a file, given by its path in the folder. The folder's list must have it
+    /// with the same length and SHA-256.
     ///
     /// # Errors
-    /// Fails if the file can't be read, is no regular file, or was changed since it was written.
+    /// Fails if the file can't be read, is no regular file, is not in the list, or was changed
+    /// since it was written.
     pub fn read(&self, name: &str) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         input::file(&self.dir.join(name))?.read_to_end(&mut bytes)?;
-        let listed = self.listed.get(name);
-        match listed.is_none_or(|listed| *listed == Listed::new(name, &bytes)) {
-            true => Ok(bytes),
-            false => Err(changed()),
+        match self.listed.get(name) {
+            Some(listed) if *listed == Listed::new(name, &bytes) => Ok(bytes),
+            Some(_) => Err(changed()),
+            None => Err(Error::new(
+                ErrorKind::InvalidData,
+                format!(
+                    "it can't be checked for changes, because {MANIFEST} beside it does not list it"
+                ),
+            )),
         }
     }
 
@@ -57,17 +81,19 @@ impl Unchanged {
 /// Returns the text of a file of a results folder; see [`Unchanged::text`].
 ///
 /// # Errors
-/// Fails as [`Unchanged::of`] and [`Unchanged::text`] do.
+/// Fails as [`Unchanged::of`] and [`Unchanged::text`] do; a missing file is
+/// [`ErrorKind::NotFound`], even if the folder has no list.
 pub fn text_unchanged(dir: &Path, name: &str) -> Result<String> {
+    input::file(&dir.join(name))?;
     Unchanged::of(dir)?.text(name)
 }
 
 /// Checks that a file was not changed since it was written, by the list in its folder or in the
-/// folder above. A file in neither list passes.
+/// folder above. Returns true if it was checked: a file in neither list passes.
 ///
 /// # Errors
 /// Fails if the file can't be read, or was changed.
-pub fn must_be_unchanged(path: &Path) -> Result<()> {
+pub fn must_be_unchanged(path: &Path) -> Result<bool> {
     for dir in path.ancestors().skip(1).take(2) {
         let Some(name) = path.strip_prefix(dir).ok().and_then(Path::to_str) else {
             continue;
@@ -77,15 +103,18 @@ pub fn must_be_unchanged(path: &Path) -> Result<()> {
             true => Path::new("."),
             false => dir,
         };
-        if let Some(listed) = Unchanged::of(at)?.listed.get(name) {
+        let Ok(folder) = Unchanged::of(at) else {
+            continue;
+        };
+        if let Some(listed) = folder.listed.get(name) {
             let (bytes, sha256) = digest(input::file(path)?)?;
             return match (bytes, &sha256) == (listed.bytes, &listed.sha256) {
-                true => Ok(()),
+                true => Ok(true),
                 false => Err(changed()),
             };
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Builds the error for a file that was changed since Lowmark wrote it.
@@ -100,6 +129,7 @@ fn changed() -> Error {
 mod tests {
     use super::*;
     use crate::results::Kind;
+    use crate::results::tests::fifo;
     use std::fs;
 
     #[test]
@@ -127,13 +157,42 @@ mod tests {
             );
             assert!(must_be_unchanged(&path(name)).is_err());
         }
-        // Files that others put there can't be checked.
-        fs::write(path("notes.txt"), "n").unwrap();
-        assert_eq!(read("notes.txt").as_deref(), Ok("n"));
-        assert!(must_be_unchanged(&path("notes.txt")).is_ok());
-        fs::remove_file(path(MANIFEST)).unwrap();
-        assert!(read("results.json").is_ok());
         let folder = read("series").unwrap_err();
         assert_eq!(folder, "it is a folder, and no file");
+        // Files that others put there can't be checked.
+        fs::write(path("notes.txt"), "n").unwrap();
+        assert!(read("notes.txt").unwrap_err().contains("does not list it"));
+        assert!(matches!(must_be_unchanged(&path("notes.txt")), Ok(false)));
+    }
+
+    /// A list that was removed or replaced checks nothing, so nothing is read.
+    #[test]
+    fn without_a_list_no_file_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let (list, file) = (dir.join(MANIFEST), dir.join("results.json"));
+        fs::write(&file, "{}").unwrap();
+        let refused = |why: &str| {
+            let said = text_unchanged(dir, "results.json").unwrap_err().to_string();
+            assert!(
+                said.contains("can't be checked") && said.contains(why),
+                "{said}"
+            );
+            assert!(matches!(must_be_unchanged(&file), Ok(false)));
+            let _ = fs::remove_file(&list);
+        };
+        refused("is missing");
+        fs::write(&list, "{\"name\": \"an app\"}").unwrap();
+        refused("was not written by lowmark");
+        std::os::unix::fs::symlink("/dev/zero", &list).unwrap();
+        refused("it is a device");
+        fifo(&list);
+        refused("it is a named pipe");
+        let empty = Manifest::new(Kind::Run, "t", true, Vec::new()).text();
+        fs::write(dir.join("elsewhere"), empty).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &list).unwrap();
+        refused("does not list it");
+        let gone = text_unchanged(dir, "gone").unwrap_err();
+        assert_eq!(gone.kind(), ErrorKind::NotFound);
     }
 }

@@ -6,7 +6,7 @@ use crate::text;
 use lab::compare::{self, Column, Compared, Wanted};
 use lab::diagnostic::Diagnostic;
 use lab::report::terminal::Screen;
-use lab::results::Single;
+use lab::results::{MANIFEST, Single};
 use std::io::Write as _;
 use std::path::Path;
 
@@ -15,6 +15,13 @@ use std::path::Path;
 pub fn run(args: &Compare) -> Result<(), Failure> {
     let sides: Result<Vec<Column>, Diagnostic> = args.sides.iter().map(|s| side(s)).collect();
     let mut sides = sides.map_err(|e| Failure::Input(e.into()))?;
+    let runs = sides.iter().flat_map(|side| &side.runs);
+    for run in runs.filter(|run| !run.checked) {
+        eprintln!(
+            "note: `{}` could not be checked for changes: no {MANIFEST} beside it lists it",
+            run.path.display()
+        );
+    }
     shorten(&mut sides);
     if let Some(axis) = &args.by {
         sides = by_axis(sides, axis).map_err(|e| Failure::Input(e.into()))?;

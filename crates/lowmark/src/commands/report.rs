@@ -113,7 +113,7 @@ fn recordings(runs: &[PathBuf]) -> Result<Option<Outcomes>, Failure> {
         if runs.len() == 1 && run.is_dir() && !path.exists() && run.join("rows.txt").exists() {
             return Ok(None);
         }
-        let recording = must_be_unchanged(&path).and_then(|()| Recording::read(&path));
+        let recording = must_be_unchanged(&path).and_then(|_| Recording::read(&path));
         let recording = recording.map_err(|e| {
             let accepted = "accepted: a results folder of `lowmark record`, several of them, or one of `lowmark run`";
             wrong(format!("{}: {e}", path.display()), accepted)

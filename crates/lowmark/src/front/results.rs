@@ -10,6 +10,7 @@ use lab::results::{self, ClaimedFolder, File, Kind, MANIFEST, Terms, Unchanged, 
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The files of a results folder, by their path in it.
@@ -94,33 +95,30 @@ impl Results {
                 "accepted: a results folder that `lowmark run` has written",
             ))
         };
+        fs::read_dir(dir).map_err(|e| wrong(e.to_string()))?;
+        // A missing or strange file is a clearer error than a missing list.
+        if let Err(e) = input::file(&dir.join("results.json")) {
+            return Err(wrong(match e.kind() {
+                ErrorKind::NotFound => "there is no results.json".to_owned(),
+                _ => format!("results.json: {e}"),
+            }));
+        }
         let unchanged = Unchanged::of(dir).map_err(|e| wrong(e.to_string()))?;
         let mut files = BTreeMap::new();
-        for folder in ["", "series"] {
-            let entries = match fs::read_dir(dir.join(folder)) {
-                Ok(entries) => entries,
-                // A run without samples has no series.
-                Err(_) if folder == "series" => continue,
-                Err(e) => return Err(wrong(e.to_string())),
-            };
-            for entry in entries {
-                let entry = entry.map_err(|e| wrong(e.to_string()))?;
-                let name = entry.file_name().to_string_lossy().into_owned();
-                if entry.path().is_dir() || name == MANIFEST {
-                    continue;
-                }
-                let path = match folder {
-                    "" => name,
-                    folder => format!("{folder}/{name}"),
-                };
-                let bytes = unchanged
-                    .read(&path)
-                    .map_err(|e| wrong(format!("{path}: {e}")))?;
-                files.insert(path, bytes);
+        for path in unchanged.names() {
+            match unchanged.read(path) {
+                Ok(bytes) => drop(files.insert(path.to_owned(), bytes)),
+                // A user may remove files; a table that needs one then says so.
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                Err(e) => return Err(wrong(format!("{path}: {e}"))),
             }
         }
         let json = files.get("results.json");
-        let json = json.ok_or_else(|| wrong("there is no results.json".into()))?;
+        let json = json.ok_or_else(|| {
+            wrong(format!(
+                "results.json can't be checked for changes, because {MANIFEST} does not list it"
+            ))
+        })?;
         let document: Value =
             serde_json::from_slice(json).map_err(|e| wrong(format!("results.json: {e}")))?;
         let experiment = &document["experiment"];
