@@ -114,8 +114,8 @@ impl Policy for WTinyLfu {
     }
 
     /// Records a use of the page in `slot`: the sketch counts the request, a page on probation or
-    /// a candidate moves to the protected segment, another one becomes the newest of its list. If the protected
-    /// segment is then too large, its oldest page goes back to probation.
+    /// a candidate moves to the protected segment, another one becomes the newest of its list. If
+    /// the protected segment is then too large, its oldest page goes back to probation.
     #[inline]
     fn access(&mut self, slot: Slot) {
         self.sketch.add(self.objects[slot as usize]);

@@ -1,14 +1,14 @@
-//! What a kernel is built for: an ordinary program of the host (User-Mode Linux), or an x86-64
+//! The purpose of a kernel: an ordinary program of the host (User-Mode Linux), or an x86-64
 //! machine of QEMU with Lowmark's driver of its disks built in.
 
 use super::error::BuildError;
+use super::for_qemu::DRIVER;
 use super::patch::Patched;
 use super::scan::{Kind, Scan};
 use super::source::Release;
-use crate::qemu::installed::DRIVER;
 use std::path::Path;
 
-/// What a kernel is built for.
+/// The purpose of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Arch {
     /// User-Mode Linux: one CPU, one node.

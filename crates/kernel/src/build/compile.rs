@@ -4,11 +4,11 @@ use super::arch::Arch;
 use super::cache::{Cache, make_folder, remove_folder, write_file};
 use super::config;
 use super::error::BuildError;
+use super::for_qemu;
 use super::record::{self, Record};
 use super::run::{Log, tool};
 use super::sync::{self, Copy};
 use super::{FIRST, FIXED, KEY, Plan, Step, Watch};
-use crate::qemu::installed;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -81,11 +81,11 @@ impl Cache {
         let release =
             fs::read_to_string(&release).map_err(|e| BuildError::io("can't read", &release, e))?;
         if plan.arch == Arch::X86_64 {
-            let hz = installed::ticks(&site.objects).unwrap_or(plan.hz);
+            let hz = for_qemu::ticks(&site.objects).unwrap_or(plan.hz);
             let from = std::iter::once(&plan.source).chain(plan.patches.iter().map(|p| &p.name));
             let fragments = plan.base.iter().chain(&plan.fragments).map(|f| &f.name);
             let from: Vec<&str> = from.chain(fragments).map(String::as_str).collect();
-            let record = installed::Record {
+            let record = for_qemu::Record {
                 release: release.trim().to_owned(),
                 image: from.join(" + "),
                 digest: plan.hash[..KEY].to_owned(),

@@ -120,8 +120,8 @@ struct Want {
     by: String,
 }
 
-/// The wanted values by symbol, without `CONFIG_` (a later setting replaces an earlier one), and the
-/// required symbols.
+/// The wanted values by symbol, without `CONFIG_` (a later setting replaces an earlier one), and
+/// the required symbols.
 #[derive(Debug)]
 pub struct Wanted(BTreeMap<String, Want>, &'static [&'static str]);
 

@@ -1,11 +1,11 @@
 //! Kernels for guests: built from a source tree, kept by a digest of their inputs.
 //!
 //! A kernel is a User-Mode Linux, an ordinary program of the host, or one for QEMU guests
-//! ([`Arch`]). [`build`] takes a tree or a Debian package of sources ([`Source`]), applies patches to a private copy (`sync`), configures
-//! it (`config`), runs make and puts the files that a guest needs into a folder whose name is a
-//! digest of all inputs (`cache` draws the folders). A name such as `6.12` only points to such a
-//! folder, so the same sources are never built twice, and another build under a name starts from
-//! the objects of the last one.
+//! ([`Arch`]). [`build`] takes a tree or a Debian package of sources ([`Source`]), applies patches
+//! to a private copy (`sync`), configures it (`config`), runs make and puts the files that a guest
+//! needs into a folder whose name is a digest of all inputs (`cache` draws the folders). A name
+//! such as `6.12` only points to such a folder, so the same sources are never built twice, and
+//! another build under a name starts from the objects of the last one.
 //!
 //! A folder appears by one renaming, so an unfinished build is never taken for a finished one.
 
@@ -16,6 +16,7 @@ mod cache;
 mod compile;
 mod config;
 mod error;
+pub(crate) mod for_qemu;
 mod ignored;
 mod own;
 mod patch;
@@ -31,10 +32,10 @@ pub use cache::Cache;
 pub use error::BuildError;
 pub use record::{Built, Listed, Record};
 
-use crate::qemu::installed::{self, Installed};
 use cache::{make_folder, remove_folder, write_file};
 pub(crate) use compile::compiler_of_preload;
 use config::{Fragment, Wanted};
+use for_qemu::Installed;
 use own::Own;
 use patch::{Patch, Patched};
 pub(crate) use run::tool;
@@ -86,7 +87,7 @@ pub struct Request {
     /// Ticks a second of its timer, one of [`ticks::ACCEPTED`]. Other ones than [`ticks::HZ`] are
     /// in the name of a User-Mode Linux, too.
     pub hz: u32,
-    /// What the kernel is built for.
+    /// The kernel's purpose.
     pub arch: Arch,
     /// A whole configuration, such as a distribution's, to start from; `None`: `tinyconfig`.
     pub base: Option<PathBuf>,
@@ -414,8 +415,8 @@ impl Cache {
         // Objects of one architecture are of no use to the other: their builds lie apart.
         let own = self.of_qemu();
         let lock = own.lock(&plan.name)?;
-        let folder = installed::folder(self).join(&plan.name);
-        if let Ok(existing) = installed::open(&plan.name, &folder)
+        let folder = for_qemu::folder(self).join(&plan.name);
+        if let Ok(existing) = for_qemu::open(&plan.name, &folder)
             && existing.record.digest == plan.hash[..KEY]
         {
             watch.step(Step::Note("nothing to do: these sources were built before"));
@@ -428,7 +429,7 @@ impl Cache {
             }
             return Err(e);
         }
-        installed::open(&plan.name, &folder)
+        for_qemu::open(&plan.name, &folder)
     }
 
     /// Removes the objects from which the next build for QEMU under this name would start.

@@ -6,9 +6,10 @@
 //! qemu/NAME/   vmlinuz, modules/NN-NAME.ko in the order of loading, seed.so, kernel.toml
 //! ```
 
+use crate::build::for_qemu::{DRIVER, folder, open, ticks};
+pub use crate::build::for_qemu::{Installed, Record};
 use crate::build::{BuildError, Cache, check_name, compiler_of_preload, hex, tool};
 use crate::guest::mount_type;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use sim::spec::FsKind;
 use std::collections::BTreeSet;
@@ -18,13 +19,6 @@ use std::process::Command;
 
 /// Largest image, module or list of modules that is read, in bytes.
 const MOST: u64 = 1 << 30;
-
-/// The driver's files.
-pub(crate) const DRIVER: [(&str, &str); 3] = [
-    ("lowmark.c", include_str!("../../driver/lowmark.c")),
-    ("lowmark.h", include_str!("../../driver/lowmark.h")),
-    ("Kbuild", include_str!("../../driver/Kbuild")),
-];
 
 /// Modules that a guest needs for a feature. Those of a filesystem's checksums are named because
 /// the kernel would ask a modprobe for them, which a guest does not have; a kernel that has them
@@ -63,44 +57,7 @@ const WANTED: [(&str, &[&str]); 4] = [
     ("", &["mq-deadline"]),
 ];
 
-/// The record of an added kernel: `kernel.toml`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Record {
-    /// The release as `uname -r` prints it in a guest.
-    pub release: String,
-    /// The image that was taken.
-    pub image: String,
-    /// The digest of image, modules and driver, in hexadecimal digits.
-    pub digest: String,
-    /// Ticks a second of its timer.
-    pub hz: u32,
-    /// Modules by feature (`ext4`; empty: for every guest), in the order of loading.
-    pub modules: Vec<(String, Vec<String>)>,
-}
-
-/// A kernel for QEMU guests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installed {
-    /// The name under which it was looked up.
-    pub name: String,
-    /// The folder of its files.
-    pub folder: PathBuf,
-    /// How it was made.
-    pub record: Record,
-}
-
 impl Installed {
-    /// Returns the compressed image.
-    pub fn image(&self) -> PathBuf {
-        self.folder.join("vmlinuz")
-    }
-
-    /// Returns the library to preload for tools that make filesystems.
-    pub fn preload(&self) -> PathBuf {
-        self.folder.join("seed.so")
-    }
-
     /// Returns the files of the modules that a guest with these filesystems loads, in order.
     pub fn modules(&self, filesystems: &[FsKind]) -> Vec<PathBuf> {
         let wanted = |feature: &str| {
@@ -209,15 +166,6 @@ fn is_of(release: &str, version: &str) -> bool {
 fn numbers(release: &str) -> Vec<u64> {
     let parts = release.split(|c: char| !c.is_ascii_digit());
     parts.filter_map(|part| part.parse().ok()).collect()
-}
-
-/// Returns the ticks a second of a kernel, from the configuration in its headers or objects.
-pub(crate) fn ticks(headers: &Path) -> Option<u32> {
-    let text = input::text(&headers.join(".config"), MOST).ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("CONFIG_HZ="))?;
-    line.trim().parse().ok()
 }
 
 /// The lines of a `modules.dep`.
@@ -422,31 +370,6 @@ pub fn add(request: &Request) -> Result<Installed, BuildError> {
     let made = new.keep();
     fs::rename(&made, &to).map_err(|e| BuildError::io("can't rename to", &to, e))?;
     open(&request.name, &to)
-}
-
-/// Returns the folder of added kernels.
-pub(crate) fn folder(cache: &Cache) -> PathBuf {
-    cache.root().join("qemu/kernels")
-}
-
-/// Opens the kernel in `folder`.
-///
-/// # Errors
-/// Its record is missing or damaged.
-pub(crate) fn open(name: &str, folder: &Path) -> Result<Installed, BuildError> {
-    let path = folder.join("kernel.toml");
-    let text = fs::read_to_string(&path).map_err(|e| BuildError::io("can't read", &path, e))?;
-    let record = toml::from_str(&text).map_err(|e| {
-        BuildError::input(
-            format!("{}: {}", path.display(), e.message()),
-            format!("`lowmark kernel remove {name}`, and adding the kernel again"),
-        )
-    })?;
-    Ok(Installed {
-        name: name.to_owned(),
-        folder: folder.to_owned(),
-        record,
-    })
 }
 
 /// Finds an added kernel by its name.

@@ -70,7 +70,7 @@ pub struct KernelBuild {
     /// and folder]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// What it is built for: `um`, User-Mode Linux, or `x86_64`, QEMU guests with several CPUs,
+    /// Its purpose: `um`, User-Mode Linux, or `x86_64`, QEMU guests with several CPUs,
     /// nodes or zones
     #[arg(long, value_name = "ARCH", default_value = "um", value_parser = arch)]
     pub arch: Arch,
