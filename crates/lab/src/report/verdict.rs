@@ -279,7 +279,8 @@ impl First<'_> {
                 .screen
                 .wrapped(&format!("not shown: {}; --verbose", left.join(", ")));
         }
-        if !zero.is_empty() {
+        // Figures that the experiment asks for; others are shown where they say something.
+        if !zero.is_empty() && !outcomes.experiment.figures.is_empty() {
             out += &self
                 .screen
                 .wrapped(&format!("0 in every row: {}", zero.join(", ")));
