@@ -164,9 +164,14 @@ impl Policy for WTinyLfu {
     }
 
     /// Puts the page that `evict` chose back at the newest end of its list, because it is dirty;
-    /// asks the cache to write it in the background and to choose another page.
+    /// asks the cache to write it in the background and to choose another page. A candidate goes
+    /// to probation: as a candidate it would be chosen again before any clean page is.
     fn dirty(&mut self, slot: Slot) -> Dirty {
-        self.lists.push(self.lists.of(slot), slot);
+        let list = match self.lists.of(slot) {
+            CANDIDATES => PROBATION,
+            list => list,
+        };
+        self.lists.push(list, slot);
         Dirty::WriteBehind
     }
 }

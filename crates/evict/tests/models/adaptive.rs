@@ -443,8 +443,8 @@ impl Policy for WTinyLfu {
         }
     }
     fn dirty(&mut self, slot: Slot) -> Dirty {
-        let last = self.last;
-        self.queues[last].push_back(slot);
+        let list = if self.last == 3 { 1 } else { self.last };
+        self.queues[list].push_back(slot);
         Dirty::WriteBehind
     }
 }
