@@ -59,12 +59,11 @@ pub(super) fn add_driver(
     bytes.extend_from_slice(b"\nobj-y += lowmark/\n");
     patched.0.insert(path.to_owned(), Some((kind, bytes)));
     let folder = Path::new("drivers/block/lowmark");
-    let sources = DRIVER.iter().filter(|(name, _)| *name != "Kbuild");
     let makefile = (
         "Makefile",
         "# SPDX-License-Identifier: GPL-2.0\nobj-y := lowmark.o\n",
     );
-    for (name, text) in sources.chain([&makefile]) {
+    for (name, text) in DRIVER.into_iter().chain([makefile]) {
         let file = Some((Kind::Plain, text.as_bytes().to_vec()));
         patched.0.insert(folder.join(name), file);
     }
@@ -99,8 +98,8 @@ mod tests {
         };
         assert_eq!(text(MAKEFILE), "obj-y += loop.o\n\nobj-y += lowmark/\n");
         assert!(text("drivers/block/lowmark/Makefile").ends_with("obj-y := lowmark.o\n"));
-        for (name, source) in DRIVER.iter().filter(|(name, _)| *name != "Kbuild") {
-            assert_eq!(text(&format!("drivers/block/lowmark/{name}")), *source);
+        for (name, source) in DRIVER {
+            assert_eq!(text(&format!("drivers/block/lowmark/{name}")), source);
         }
         assert_eq!(patched.0.len(), 4);
     }

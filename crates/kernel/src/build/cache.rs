@@ -8,7 +8,7 @@
 //! work/NAME.lock       held by the process that builds, removes or names it, and by its compilers
 //! sources/PACKAGE-KEY/ a Debian source package, unpacked: tree, manifest
 //! images/              filesystem images as freshly made
-//! qemu/kernels/NAME/   a kernel for QEMU guests (`crate::qemu::installed`)
+//! qemu/kernels/NAME/   a kernel for QEMU guests (`for_qemu`)
 //! qemu/build/work/     as work/, for these
 //! ```
 

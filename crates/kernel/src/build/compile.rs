@@ -26,10 +26,27 @@ struct Site<'a> {
 }
 
 impl Cache {
-    /// Builds the kernel of `plan` in the folder `work` and moves the result to `folder`, which
-    /// does not exist yet. `lock` is the lock of the kernel's name, which compilers inherit;
-    /// `watch` is told of each step and can stop the build.
+    /// Builds the kernel of `plan` in the work folder of its name and moves the result to `folder`.
+    /// `lock` is the lock of the name, which compilers inherit; `watch` is told of each step and
+    /// can stop the build. On a full disk the work folder goes: objects of an interrupted compiler
+    /// may look finished.
     pub(super) fn compile(
+        &self,
+        plan: &Plan,
+        folder: &Path,
+        lock: &File,
+        watch: &mut dyn Watch,
+    ) -> Result<(), BuildError> {
+        let work = self.work(&plan.name);
+        let compiled = self.compile_in(plan, &work, folder, lock, watch);
+        if let Err(BuildError::Full { .. }) = compiled {
+            let _ = fs::remove_dir_all(&work);
+        }
+        compiled
+    }
+
+    /// Builds as [`Self::compile`] does, in the folder `work`.
+    fn compile_in(
         &self,
         plan: &Plan,
         work: &Path,

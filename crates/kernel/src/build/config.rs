@@ -27,14 +27,9 @@ pub fn ours(arch: Arch, hz: u32) -> Cow<'static, str> {
     }
 }
 
-/// Symbols that a QEMU guest can't run without.
-const REQUIRED_X86_64: [&str; 22] = [
+/// Symbols that no guest can run without; a user's fragment can't turn them off.
+const REQUIRED: [&str; 17] = [
     "64BIT",
-    "SMP",
-    "NUMA",
-    "ACPI",
-    "PCI",
-    "SERIAL_8250_CONSOLE",
     "BLK_DEV_INITRD",
     "BLOCK",
     "BINFMT_ELF",
@@ -53,32 +48,19 @@ const REQUIRED_X86_64: [&str; 22] = [
     "EPOLL",
 ];
 
-/// Symbols that a guest of User-Mode Linux can't run without; a user's fragment can't turn them
-/// off.
-const REQUIRED: [&str; 22] = [
-    "64BIT",
-    "UML_TIME_TRAVEL_SUPPORT",
-    "VIRTIO_UML",
-    "VIRTIO_BLK",
-    "BLK_DEV_INITRD",
-    "BLOCK",
-    "BINFMT_ELF",
-    "PRINTK",
-    "STATIC_LINK",
-    "PROC_FS",
-    "PROC_SYSCTL",
-    "SYSFS",
-    "DEVTMPFS",
-    "TMPFS",
-    "SWAP",
-    "VM_EVENT_COUNTERS",
-    "EVENT_TRACING",
-    "CGROUPS",
-    "MEMCG",
-    "POSIX_TIMERS",
-    "FUTEX",
-    "EPOLL",
-];
+/// Returns the symbols that only guests of one kind can't run without.
+fn required_of(arch: Arch) -> &'static [&'static str] {
+    match arch {
+        Arch::Um => &[
+            "UML_TIME_TRAVEL_SUPPORT",
+            "VIRTIO_UML",
+            "VIRTIO_BLK",
+            "STATIC_LINK",
+            "POSIX_TIMERS",
+        ],
+        Arch::X86_64 => &["SMP", "NUMA", "ACPI", "PCI", "SERIAL_8250_CONSOLE"],
+    }
+}
 
 /// A configuration fragment and its file's name for messages.
 #[derive(Debug, Clone)]
@@ -120,10 +102,13 @@ struct Want {
     by: String,
 }
 
-/// The wanted values by symbol, without `CONFIG_` (a later setting replaces an earlier one), and
-/// the required symbols.
+/// The configuration that is wanted of a kernel.
 #[derive(Debug)]
-pub struct Wanted(BTreeMap<String, Want>, &'static [&'static str]);
+pub struct Wanted {
+    /// Values by symbol, without `CONFIG_`; a later setting replaces an earlier one.
+    values: BTreeMap<String, Want>,
+    arch: Arch,
+}
 
 impl Wanted {
     /// Reads the values that our fragment of the kernel's configuration and then the user's ask
@@ -132,11 +117,10 @@ impl Wanted {
     /// # Errors
     /// A line is neither a setting nor a comment, or changes a symbol that is required.
     pub fn read(arch: Arch, hz: u32, fragments: &[Fragment]) -> Result<Self, BuildError> {
-        let required: &[&str] = match arch {
-            Arch::Um => &REQUIRED,
-            Arch::X86_64 => &REQUIRED_X86_64,
+        let mut out = Self {
+            values: BTreeMap::new(),
+            arch,
         };
-        let mut out = Self(BTreeMap::new(), required);
         out.add(&Fragment {
             name: String::new(),
             text: ours(arch, hz).into(),
@@ -145,6 +129,11 @@ impl Wanted {
             out.add(fragment)?;
         }
         Ok(out)
+    }
+
+    /// Returns true for a symbol that the guest can't run without.
+    fn requires(&self, symbol: &str) -> bool {
+        REQUIRED.contains(&symbol) || required_of(self.arch).contains(&symbol)
     }
 
     /// Adds the settings of a fragment, which replace earlier ones of the same symbols; a fragment
@@ -170,8 +159,8 @@ impl Wanted {
                 ));
             };
             let want = Want { value, by };
-            if self.1.contains(&symbol)
-                && let Some(ours) = self.0.get(symbol)
+            if self.requires(symbol)
+                && let Some(ours) = self.values.get(symbol)
                 && ours.value != want.value
             {
                 return Err(BuildError::input(
@@ -179,7 +168,7 @@ impl Wanted {
                     format!("`{}`", config_line(symbol, ours.value.as_deref())),
                 ));
             }
-            self.0.insert(symbol.to_owned(), want);
+            self.values.insert(symbol.to_owned(), want);
         }
         Ok(())
     }
@@ -195,11 +184,11 @@ impl Wanted {
     pub fn check(&self, config: &str, known: &BTreeSet<String>) -> Result<Vec<String>, BuildError> {
         let is: BTreeMap<&str, Option<String>> = config.lines().filter_map(assignment).collect();
         let (mut otherwise, mut unknown) = (Vec::new(), Vec::new());
-        for (symbol, want) in &self.0 {
+        for (symbol, want) in &self.values {
             if is.get(symbol.as_str()).cloned().flatten() == want.value {
                 continue;
             }
-            let required = self.1.contains(&symbol.as_str());
+            let required = self.requires(symbol);
             if !known.contains(symbol) && want.by.is_empty() && !required {
                 unknown.push(symbol.clone());
                 continue;
@@ -276,7 +265,7 @@ mod tests {
     fn known() -> BTreeSet<String> {
         let mut all: BTreeSet<String> = Wanted::read(Arch::Um, 100, &[])
             .unwrap()
-            .0
+            .values
             .into_keys()
             .collect();
         all.insert("NUMA".into());
@@ -289,8 +278,8 @@ mod tests {
         for arch in [Arch::Um, Arch::X86_64] {
             let wanted = Wanted::read(arch, 250, &[]).unwrap();
             assert_eq!(wanted.check(&ours(arch, 250), &known()).unwrap(), [""; 0]);
-            for symbol in wanted.1 {
-                assert!(wanted.0.contains_key(*symbol), "{symbol}");
+            for symbol in REQUIRED.iter().chain(required_of(arch)) {
+                assert!(wanted.values.contains_key(*symbol), "{symbol}");
             }
         }
         let ticks = ours(Arch::X86_64, 1000);
@@ -335,8 +324,8 @@ mod tests {
             &[fragment("# CONFIG_LRU_GEN is not set\nCONFIG_HZ=n\n")],
         )
         .unwrap();
-        assert_eq!(off.0["LRU_GEN"].value, None);
-        assert_eq!(off.0["HZ"].value, None);
+        assert_eq!(off.values["LRU_GEN"].value, None);
+        assert_eq!(off.values["HZ"].value, None);
         for (text, place) in [
             ("\n# CONFIG_VIRTIO_BLK is not set", "my.config, line 2"),
             ("CONFIG_STATIC_LINK=y", "my.config, line 1"),

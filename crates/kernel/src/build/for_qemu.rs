@@ -14,22 +14,21 @@ use std::path::{Path, PathBuf};
 /// Largest configuration that is read, in bytes.
 const MOST: u64 = 16 << 20;
 
-/// The driver's files.
-pub(crate) const DRIVER: [(&str, &str); 3] = [
+/// The driver's sources.
+pub(crate) const DRIVER: [(&str, &str); 2] = [
     ("lowmark.c", include_str!("../../driver/lowmark.c")),
     ("lowmark.h", include_str!("../../driver/lowmark.h")),
-    ("Kbuild", include_str!("../../driver/Kbuild")),
 ];
 
-/// The record of an added kernel: `kernel.toml`.
+/// The record of a kernel: `kernel.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// The release as `uname -r` prints it in a guest.
     pub release: String,
-    /// The image that was taken.
+    /// The image that was taken; of a kernel that was built, its sources, patches and fragments.
     pub image: String,
-    /// The digest of image, modules and driver, in hexadecimal digits.
+    /// The digest of image, modules and driver, or of the inputs of a build, in hexadecimal digits.
     pub digest: String,
     /// Ticks a second of its timer.
     pub hz: u32,

@@ -388,14 +388,7 @@ impl Cache {
             watch.step(Step::Note("nothing to do: these sources were built before"));
             return Ok(existing);
         }
-        let work = self.work(&plan.name);
-        if let Err(e) = self.compile(&plan, &work, &folder, &lock, watch) {
-            if matches!(e, BuildError::Full { .. }) {
-                // Objects of an interrupted compiler may look finished.
-                let _ = fs::remove_dir_all(&work);
-            }
-            return Err(e);
-        }
+        self.compile(&plan, &folder, &lock, watch)?;
         self.name(&plan.name, key)?;
         Built::open(&plan.name, &folder)
     }
@@ -422,13 +415,7 @@ impl Cache {
             watch.step(Step::Note("nothing to do: these sources were built before"));
             return Ok(existing);
         }
-        let work = own.work(&plan.name);
-        if let Err(e) = own.compile(&plan, &work, &folder, &lock, watch) {
-            if matches!(e, BuildError::Full { .. }) {
-                let _ = fs::remove_dir_all(&work);
-            }
-            return Err(e);
-        }
+        own.compile(&plan, &folder, &lock, watch)?;
         for_qemu::open(&plan.name, &folder)
     }
 

@@ -252,7 +252,8 @@ fn build_driver(request: &Request) -> Result<Vec<u8>, BuildError> {
     let folder = tempfile::tempdir_in(&temporary)
         .map_err(|e| BuildError::io("can't make a folder in", &temporary, e))?;
     let folder = folder.path();
-    for (name, text) in DRIVER {
+    let makefile = ("Kbuild", include_str!("../../driver/Kbuild"));
+    for (name, text) in DRIVER.into_iter().chain([makefile]) {
         let path = folder.join(name);
         fs::write(&path, text).map_err(|e| BuildError::io("can't write", &path, e))?;
     }
