@@ -3,14 +3,14 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::results::stored::{self, Completeness};
-use crate::results::{Kind, Unchanged, must_be_unchanged};
+use crate::results::{Kind, bytes_unchanged, read_alone};
 use serde::Deserialize;
 use sim::account::{ReclaimSums, TaskTime};
 use sim::result::Metric;
 use sim::{Origin, Outcome, RunResult};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A stored run.
@@ -180,31 +180,24 @@ const ACCEPTED: &str = "accepted: folders of results of `lowmark run`, folders t
 /// Reads the run of the results folder `dir`; fails if its `results.json` can't be read, can't be
 /// checked for changes or has changed, or is something else.
 fn read_folder(dir: &Path) -> Result<Stored, Diagnostic> {
-    let path = dir.join(RESULTS);
-    // A missing or strange file is a clearer error than a missing list.
-    let opened = input::file(&path);
-    let read = opened.and_then(|_| Unchanged::of(dir)?.read(RESULTS));
-    parsed(path, true, read)
+    let read = bytes_unchanged(dir, RESULTS);
+    parsed(&dir.join(RESULTS), read.map(|bytes| (bytes, true)))
 }
 
 /// Reads the run of a lone `results.json`, which may have any name. Fails if the file can't be
 /// read, has changed by the list in its folder, or is something else.
 fn read_file(path: &Path) -> Result<Stored, Diagnostic> {
-    let mut bytes = Vec::new();
-    let read = input::file(path).and_then(|mut file| file.read_to_end(&mut bytes));
-    let checked = read.and_then(|_| must_be_unchanged(path));
-    let is_checked = matches!(checked, Ok(true));
-    parsed(path.to_owned(), is_checked, checked.map(|_| bytes))
+    parsed(path, read_alone(path))
 }
 
-/// Parses the bytes of the `results.json` at `path`.
-fn parsed(path: PathBuf, checked: bool, bytes: io::Result<Vec<u8>>) -> Result<Stored, Diagnostic> {
+/// Parses what was read of the `results.json` at `path`: its bytes, and true if they were checked.
+fn parsed(path: &Path, read: io::Result<(Vec<u8>, bool)>) -> Result<Stored, Diagnostic> {
     let shown = path.display();
     let wrong = |why: String| Diagnostic::placeless(why, ACCEPTED);
-    let bytes = bytes.map_err(|e| wrong(format!("can't read `{shown}`: {e}")))?;
+    let (bytes, checked) = read.map_err(|e| wrong(format!("can't read `{shown}`: {e}")))?;
     let document = serde_json::from_slice(&bytes)
         .map_err(|e| wrong(format!("`{shown}` is not the results.json of a run: {e}")))?;
-    Ok(Stored::new(path, checked, document))
+    Ok(Stored::new(path.to_owned(), checked, document))
 }
 
 /// Reads every run that a path stands for: a file, a results folder, or the complete runs in a

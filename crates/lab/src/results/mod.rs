@@ -32,7 +32,7 @@ pub use place::{
 pub use rows::rows_json;
 pub use series::file_name;
 pub use single::Single;
-pub use unchanged::{Unchanged, must_be_unchanged, text_unchanged};
+pub use unchanged::{Unchanged, bytes_unchanged, must_be_unchanged, read_alone, text_unchanged};
 
 use crate::model::{Cell, Outcomes};
 use sim::RunResult;

@@ -78,14 +78,48 @@ impl Unchanged {
     }
 }
 
+/// Reads the list of a results folder by which its file `name` is checked. A missing or strange
+/// file is a clearer error than a missing list, so it comes first: [`ErrorKind::NotFound`] is the
+/// file's.
+fn list_for(dir: &Path, name: &str) -> Result<Unchanged> {
+    input::file(&dir.join(name))?;
+    Unchanged::of(dir)
+}
+
+/// Returns the bytes of a file of a results folder; see [`Unchanged::read`].
+///
+/// # Errors
+/// Fails as [`Unchanged::of`] and [`Unchanged::read`] do; a missing file is
+/// [`ErrorKind::NotFound`], even if the folder has no list.
+pub fn bytes_unchanged(dir: &Path, name: &str) -> Result<Vec<u8>> {
+    list_for(dir, name)?.read(name)
+}
+
 /// Returns the text of a file of a results folder; see [`Unchanged::text`].
 ///
 /// # Errors
-/// Fails as [`Unchanged::of`] and [`Unchanged::text`] do; a missing file is
-/// [`ErrorKind::NotFound`], even if the folder has no list.
+/// Fails as [`bytes_unchanged`] does, and if the file is not UTF-8.
 pub fn text_unchanged(dir: &Path, name: &str) -> Result<String> {
-    input::file(&dir.join(name))?;
-    Unchanged::of(dir)?.text(name)
+    list_for(dir, name)?.text(name)
+}
+
+/// Finds a file in the list of its folder or of the folder above; `None` if neither has it.
+fn listed(path: &Path) -> Option<Listed> {
+    for dir in path.ancestors().skip(1).take(2) {
+        let Some(name) = path.strip_prefix(dir).ok().and_then(Path::to_str) else {
+            continue;
+        };
+        // The folder of a bare name is empty.
+        let at = match dir.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => dir,
+        };
+        let found = Unchanged::of(at).ok();
+        if let Some(listed) = found.and_then(|mut folder| folder.listed.remove(name)) {
+            return Some(listed);
+        }
+    }
+    None
 }
 
 /// Checks that a file was not changed since it was written, by the list in its folder or in the
@@ -94,27 +128,29 @@ pub fn text_unchanged(dir: &Path, name: &str) -> Result<String> {
 /// # Errors
 /// Fails if the file can't be read, or was changed.
 pub fn must_be_unchanged(path: &Path) -> Result<bool> {
-    for dir in path.ancestors().skip(1).take(2) {
-        let Some(name) = path.strip_prefix(dir).ok().and_then(Path::to_str) else {
-            continue;
-        };
-        // A bare name is in the current folder.
-        let at = match dir.as_os_str().is_empty() {
-            true => Path::new("."),
-            false => dir,
-        };
-        let Ok(folder) = Unchanged::of(at) else {
-            continue;
-        };
-        if let Some(listed) = folder.listed.get(name) {
-            let (bytes, sha256) = digest(input::file(path)?)?;
-            return match (bytes, &sha256) == (listed.bytes, &listed.sha256) {
-                true => Ok(true),
-                false => Err(changed()),
-            };
-        }
+    let Some(listed) = listed(path) else {
+        return Ok(false);
+    };
+    let (bytes, sha256) = digest(input::file(path)?)?;
+    match (bytes, &sha256) == (listed.bytes, &listed.sha256) {
+        true => Ok(true),
+        false => Err(changed()),
     }
-    Ok(false)
+}
+
+/// Reads a file that may stand alone. Returns its bytes, and true if they were checked as by
+/// [`must_be_unchanged`].
+///
+/// # Errors
+/// Fails as [`must_be_unchanged`] does.
+pub fn read_alone(path: &Path) -> Result<(Vec<u8>, bool)> {
+    let mut bytes = Vec::new();
+    input::file(path)?.read_to_end(&mut bytes)?;
+    match listed(path) {
+        None => Ok((bytes, false)),
+        Some(listed) if listed == Listed::new(&listed.path, &bytes) => Ok((bytes, true)),
+        Some(_) => Err(changed()),
+    }
 }
 
 /// Builds the error for a file that was changed since Lowmark wrote it.
