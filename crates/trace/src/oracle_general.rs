@@ -31,6 +31,21 @@ pub(crate) struct Raw {
     pub next: i64,
 }
 
+impl Raw {
+    /// Returns true if the object's next record, of which the number is -1 if there is none, lies
+    /// behind this one; `passed` records come before it.
+    #[inline(always)]
+    fn has_next_ahead(&self, passed: i64) -> bool {
+        self.next == -1 || self.next > passed + 1
+    }
+
+    /// Returns true if the record can follow `passed` others, the last of them at the time `last`.
+    #[inline(always)]
+    fn follows(&self, last: u32, passed: i64) -> bool {
+        self.time >= last && self.has_next_ahead(passed)
+    }
+}
+
 /// Decodes the 24 little-endian bytes of an oracleGeneral record: time in seconds, object, size in
 /// bytes, and the number of the object's next record.
 #[inline(always)]
@@ -125,10 +140,8 @@ impl OracleGeneral {
         let (mut last, mut passed) = (self.last, self.passed as i64);
         for bytes in records {
             let r = raw(bytes);
-            // Times do not go back, and the object's next access comes later than this one.
-            let right = r.time >= last && (r.next == -1 || r.next > passed + 1);
             let largest = (MAX_FILE - u64::from(r.size)) >> unit;
-            if !right || r.size == 0 || r.object > largest {
+            if !r.follows(last, passed) || r.size == 0 || r.object > largest {
                 break;
             }
             last = r.time;
@@ -159,9 +172,7 @@ impl OracleGeneral {
                 .look(block.iter().map(|bytes| raw(bytes).object));
             for (at, bytes) in block.iter().enumerate() {
                 let r = raw(bytes);
-                let passed = self.passed as i64;
-                let right = r.time >= self.last && (r.next == -1 || r.next > passed + 1);
-                if !right || r.size == 0 {
+                if !r.follows(self.last, self.passed as i64) || r.size == 0 {
                     break 'blocks;
                 }
                 let place = self.objects.place_looked(r.object, r.size, &looked, at);
@@ -186,10 +197,7 @@ impl OracleGeneral {
     /// The time goes back, the next access does not lie ahead, or the object lies too far.
     #[inline(always)]
     fn record(&mut self, r: Raw, tables: &mut Tables) -> Result<Option<Record>, Fault> {
-        if r.time < self.last || r.next < -1 {
-            return Err(self.broken(r));
-        }
-        if r.next != -1 && r.next as u64 <= self.passed + 1 {
+        if !r.follows(self.last, self.passed as i64) {
             return Err(self.broken(r));
         }
         let offset = match r.size {
@@ -208,7 +216,7 @@ impl OracleGeneral {
     /// that goes back.
     #[cold]
     fn broken(&self, r: Raw) -> Fault {
-        if r.next < -1 || (r.next != -1 && r.next as u64 <= self.passed + 1) {
+        if !r.has_next_ahead(self.passed as i64) {
             Fault::new(
                 format!("the next access, {}, lies before this one", r.next),
                 "-1, or the number of a later record; this error is typical of a shifted file or of another format",
