@@ -34,14 +34,12 @@ pub fn run(args: &Top) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::System(miette!("{e}"));
     if args.guest.is_some() {
         // A file that holds no frames is wrong input.
-        player
-            .look()
-            .map_err(|e| Failure::Input(miette!(help = FRAMES, "{e}")))?;
+        let looked = player.look();
+        looked.map_err(|e| Failure::Input(miette!(help = FRAMES, "{e}")))?;
+    } else if args.once {
+        player.look().map_err(failed)?;
     }
     if args.once {
-        if args.guest.is_none() {
-            player.look().map_err(failed)?;
-        }
         if args.what.is_none() && args.guest.is_none() {
             std::thread::sleep(args.interval);
             player.look().map_err(failed)?;
