@@ -22,13 +22,25 @@ fn done(result: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Sets the scheduling policy and the static priority of the calling thread.
+/// Sets the scheduling policy and the static priority of the calling thread. Asks the kernel and
+/// not the C library: musl's `sched_setscheduler` fails with ENOSYS.
 fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
-    let priority = libc::sched_param {
+    /// The kernel's `struct sched_param`; that of musl has more fields.
+    #[repr(C)]
+    struct Param {
+        sched_priority: libc::c_int,
+    }
+    let param = Param {
         sched_priority: priority,
     };
     // SAFETY: the parameter outlives the call; 0 is the calling thread.
-    done(unsafe { libc::sched_setscheduler(0, policy, &raw const priority) })
+    let result =
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const param) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Gives the calling thread real-time priority (SCHED_FIFO), so that looks are taken in time. Its
