@@ -100,6 +100,12 @@ pub trait Program: Task + Clone + PartialEq + Debug {
         None
     }
 
+    /// Returns the name of the memory control group that the program runs in, with points between
+    /// nested groups; `None`: that of the script.
+    fn group(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns the program with bursts of `factor` times the memory; `None` if the program makes no
     /// bursts.
     fn with_bursts(&self, factor: f64) -> Option<Self> {

@@ -229,6 +229,12 @@ pub trait Host {
         let _ = to;
         async { Err(HostError::Unsupported("binding to CPUs".to_owned())) }
     }
+    /// Moves the calling process into a memory control group of the run, whose name has points
+    /// between nested groups. The default fails, as not every host has groups.
+    fn enter_group(&self, group: &str) -> impl Future<Output = HostResult<()>> {
+        let _ = group;
+        async { Err(HostError::Unsupported("memory control groups".to_owned())) }
+    }
     /// Burns `ns` nanoseconds of CPU time in user mode.
     fn compute(&self, ns: u64) -> impl Future<Output = ()>;
     /// Sleeps for `ns` nanoseconds.

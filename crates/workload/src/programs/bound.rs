@@ -103,6 +103,10 @@ macro_rules! binds {
                 Some(self.0.cpus)
             }
 
+            fn group(&self) -> Option<&str> {
+                self.0.command.group()
+            }
+
             /// Returns the program with bursts of `factor` times the memory, on the same CPUs;
             /// `None` if it makes no bursts.
             fn with_bursts(&self, factor: f64) -> Option<Self> {

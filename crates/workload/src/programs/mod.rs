@@ -2,6 +2,7 @@
 
 pub mod bound;
 pub mod burst;
+pub mod cgexec;
 pub mod dd;
 pub mod desktop;
 pub mod fs_mark;
@@ -90,6 +91,7 @@ macro_rules! programs {
             programs!(ask needs -> &[String]: $($variant)+);
             programs!(ask endless -> bool: $($variant)+);
             programs!(ask cpus -> Option<Cpus>: $($variant)+);
+            programs!(ask group -> Option<&str>: $($variant)+);
             programs!(ask recorded_ns -> Option<u64>: $($variant)+);
 
             /// Returns the command with bursts of `factor` times the memory; `None` if its program
@@ -119,6 +121,7 @@ macro_rules! programs {
 
 programs! {
     Burst = burst::Burst,
+    Cgexec = cgexec::Cgexec<Command>,
     Dd = dd::Dd,
     Desktop = desktop::Desktop,
     Find = tree::Find,

@@ -177,6 +177,12 @@ impl Script {
         self.commands().filter_map(Program::cpus)
     }
 
+    /// Returns the memory control groups that its programs name (`cgexec -g`), each as often as it
+    /// is named.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.commands().filter_map(Program::group)
+    }
+
     /// Returns the most files that its programs make.
     pub fn files_made(&self) -> u64 {
         self.commands().map(Program::files).sum()
