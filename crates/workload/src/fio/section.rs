@@ -202,11 +202,18 @@ fn hint(s: &Setting) -> Result<Hint, FioError> {
     })
 }
 
-/// Parses `filename=`: one name; fio's list of several files is refused.
+/// Parses `filename=`: one name; fio's list of several files is refused, and so are device files,
+/// which the tested filesystem does not have.
 fn one_file(s: &Setting) -> Result<String, FioError> {
     let text = s.text()?;
     if text.contains(':') {
         return Err(s.error("several files are not supported", "one file"));
+    }
+    if text.starts_with("/dev/") {
+        return Err(s.error(
+            "a device file, and jobs run on files of the tested filesystem",
+            "no `filename`, or a file's path; with direct=1 it measures the disk",
+        ));
     }
     Ok(text.to_owned())
 }

@@ -220,6 +220,11 @@ impl Worker {
         Self { job, nth, process }
     }
 
+    /// Returns the job whose requests the task issues.
+    pub(crate) fn job(&self) -> &Job {
+        &self.job
+    }
+
     /// Returns the progress that the workers of this process share.
     fn progress<'a>(&self, session: &'a Session) -> &'a Mutex<Progress> {
         session.shared(self.process)

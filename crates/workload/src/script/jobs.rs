@@ -4,8 +4,49 @@ use super::{Process, Script, Source, Step};
 use crate::fio::{Jobs, Worker};
 use crate::program::ExistingFile;
 use crate::programs::Command;
+use crate::recorded::Timing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+impl Script {
+    /// Returns the names of the figures by which runs of a fio job file or of a trace are compared,
+    /// the deciding one first: rates before latencies of what it does, and the time that it takes
+    /// unless the file says how long it runs. Empty for command lines.
+    pub fn figures(&self) -> Vec<&'static str> {
+        let fast = match &self.source {
+            Source::Fio(_) => false,
+            Source::Trace(replay) => replay.timing == Timing::Fast,
+            Source::Line | Source::Foreign(_) => return Vec::new(),
+        };
+        let (mut reads, mut writes, mut syncs, mut ends) = (false, false, false, fast);
+        let mut hits = false;
+        for command in self.commands() {
+            match command {
+                Command::Fio(worker) => {
+                    let job = worker.job();
+                    reads |= job.reads > 0;
+                    writes |= job.reads < 100;
+                    syncs |= job.fsync > 0 || job.fdatasync > 0 || job.end_fsync;
+                    ends |= !job.time_based;
+                }
+                Command::Replay(_) => hits = true,
+                _ => {}
+            }
+        }
+        let wanted = [
+            (ends && fast, "elapsed"),
+            (hits, "hit_ratio"),
+            (reads, "read_rate"),
+            (writes, "write_rate"),
+            (reads || hits, "read_latency_p99"),
+            (writes, "write_latency_p99"),
+            (syncs, "sync_latency_p99"),
+            (ends && !fast, "elapsed"),
+        ];
+        let named = wanted.into_iter().filter(|(wanted, _)| *wanted);
+        named.map(|(_, name)| name).collect()
+    }
+}
 
 impl Jobs {
     /// Returns the script that runs the jobs: a background step for each worker (`numjobs` times

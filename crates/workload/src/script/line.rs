@@ -204,6 +204,43 @@ impl Script {
     }
 }
 
+/// Device files that every host has.
+const DEVICES: [&str; 3] = ["/dev/zero", "/dev/null", "/dev/urandom"];
+
+impl Script {
+    /// Checks that the programs name no device files but those that every host has: a disk is used
+    /// through the filesystem on it.
+    ///
+    /// # Errors
+    /// The first other device file, with its place in the line.
+    pub fn devices_are_there(&self) -> Result<(), CommandError> {
+        if self.steps.is_empty() {
+            return Ok(());
+        }
+        let lists = shell::parse(&self.line)?;
+        let mut words = lists
+            .iter()
+            .flat_map(|list| &list.commands)
+            .flat_map(|command| command.words.iter().skip(1));
+        let lost = words.find_map(|word| {
+            let path = word.text.rsplit('=').next().unwrap_or(&word.text);
+            let other = path.starts_with("/dev/") && !DEVICES.contains(&path);
+            other.then_some((word, path))
+        });
+        match lost {
+            None => Ok(()),
+            Some((word, path)) => Err(CommandError::new(
+                word.span.clone(),
+                format!("there is no device file `{path}`"),
+                format!(
+                    "{}, or a path in the tested filesystem, which is on the machine's disk",
+                    DEVICES.join(", ")
+                ),
+            )),
+        }
+    }
+}
+
 /// Returns true if a path is below a place for mounted disks, and no mount point is above it or
 /// below it.
 fn lacks_mount(path: &str, mounts: &[&str]) -> bool {
