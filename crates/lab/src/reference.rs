@@ -60,7 +60,10 @@ const OF_TABLES: &[(&str, &str)] = &[
         "change_percent",
         "change against the baseline as in the reports of 2011: 100 (new - base) / new, positive for a gain",
     ),
-    ("significant", "whether p is below 0.05"),
+    (
+        "significant",
+        "whether the difference is claimed: `lowmark explain claimed`",
+    ),
     (
         "unsupported",
         "the reason for a missing value: the engine, or the real kernel, does not produce it",

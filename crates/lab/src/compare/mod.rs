@@ -13,7 +13,7 @@ pub use text::{Form, to_text};
 
 use crate::diagnostic::Diagnostic;
 use crate::figures::claim::{Center, SummaryRow, SummaryTable, Verdict};
-use crate::figures::stats::{ALPHA, FEW};
+use crate::figures::stats::{self, ALPHA};
 use crate::model::{Better, Figure, last_part};
 use crate::rows;
 use crate::runner::unequal;
@@ -547,12 +547,8 @@ fn sides(
 /// complete.
 fn few(labels: &[String], places: &[Place], runs: &[Vec<Runs>], warnings: &mut Vec<String>) {
     let all = runs.iter().flatten();
-    let mut n = all.map(|r| rows::completed(r).len());
-    if n.any(|n| n < FEW) {
-        warnings.push(format!(
-            "fewer than {FEW} iterations completed in some cells: differences can hardly be claimed; raise --iterations"
-        ));
-    }
+    let completed = all.map(|r| rows::completed(r).len()).filter(|n| *n > 0);
+    warnings.extend(completed.min().and_then(stats::warning_of_few));
     for (place, sides) in places.iter().zip(runs) {
         for (label, runs) in labels.iter().zip(sides) {
             let lost = runs.len() - rows::completed(runs).len();

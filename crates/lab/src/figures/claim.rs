@@ -1,6 +1,6 @@
 //! Decides which differences can be claimed by one figure: every cell against its group's baseline.
 
-use super::stats::{self, ALPHA, CONFIDENCE, FEW};
+use super::stats::{self, ALPHA, CONFIDENCE};
 use super::values;
 use crate::model::{Better, Cell, Figure, Outcomes};
 use sim::{Outcome, RunResult};
@@ -50,6 +50,12 @@ pub fn is_equal(change: f64) -> bool {
     change.abs() < 0.0005
 }
 
+/// Returns true if a change's interval has changes of either direction: the ranks of the samples
+/// may then differ, but not in a direction that the mean or the median shows.
+pub fn is_either(interval: Option<(f64, f64)>) -> bool {
+    interval.is_some_and(|(low, high)| low < 0.0 && high > 0.0)
+}
+
 impl Claim {
     /// Compares a sample with the baseline's: computes the relative change of mean or median with
     /// its interval, the p-value of the Mann–Whitney test, and the claim that follows. `None` if
@@ -63,18 +69,18 @@ impl Claim {
         };
         let (new, old) = (middle(samples)?, middle(base)?);
         let p = stats::mann_whitney(samples, base);
-        let verdict = if samples.len().min(base.len()) < FEW && p >= ALPHA {
+        let interval = match center {
+            Center::Mean => stats::change_interval(samples, base, &stats::mean_of),
+            Center::Median => stats::change_interval(samples, base, &stats::median_of),
+        };
+        let verdict = if !stats::can_differ(samples.len(), base.len()) {
             Verdict::TooFew
-        } else if p >= ALPHA || is_equal(new / old - 1.0) {
+        } else if p >= ALPHA || is_equal(new / old - 1.0) || is_either(interval) {
             Verdict::Unclear
         } else if new < old {
             Verdict::Less
         } else {
             Verdict::More
-        };
-        let interval = match center {
-            Center::Mean => stats::change_interval(samples, base, &stats::mean_of),
-            Center::Median => stats::change_interval(samples, base, &stats::median_of),
         };
         Some(Self {
             change: new / old - 1.0,
@@ -112,6 +118,8 @@ pub struct SummaryRow {
     pub before_end: Option<f64>,
     /// Iterations that ran and did not complete.
     pub lost: usize,
+    /// True if all runs are those of the baseline, event for event.
+    pub same: bool,
 }
 
 impl SummaryRow {
@@ -202,6 +210,16 @@ fn before_end(results: &[Option<RunResult>], figure: &str) -> Option<f64> {
     (figure.ends_with("_max") && largest.is_finite()).then_some(largest)
 }
 
+/// Returns true if the runs of two cells are the same, event for event: the setting that tells the
+/// cells apart has no effect.
+fn are_same(one: &[Option<RunResult>], other: &[Option<RunResult>]) -> bool {
+    let digest = |r: &Option<RunResult>| r.as_ref().map(|r| r.digest).filter(|digest| *digest != 0);
+    let pairs = || one.iter().zip(other);
+    !one.is_empty()
+        && one.len() == other.len()
+        && pairs().all(|(a, b)| digest(a).is_some() && digest(a) == digest(b))
+}
+
 /// A function that returns a figure's values in a cell's iterations, given its name.
 pub type Values<'a> = &'a dyn Fn(&[Option<RunResult>], &str) -> Vec<f64>;
 
@@ -231,6 +249,7 @@ impl SummaryTable {
                     .flatten(),
                 before_end: before_end(results, &figure.name),
                 lost: results.iter().flatten().filter(lost).count(),
+                same: against[i].is_some_and(|base| are_same(results, &outcomes.results[base])),
                 ..SummaryRow::new(own.clone(), base, center)
             }
         };
@@ -316,6 +335,24 @@ mod tests {
             .map(|(i, own)| SummaryRow::new(own, (i > 0).then_some(&base[..]), Center::Mean));
         let figure = rows::figure("response_max").unwrap();
         SummaryTable::of_rows(&figure, Center::Mean, rows.collect())
+    }
+
+    #[test]
+    fn a_change_of_either_direction_is_not_claimed() {
+        // Twelve of the new values rank higher, and an outlier of the baseline makes its mean the
+        // higher one.
+        let base = [&[1.0; 12][..], &[1000.0; 1]].concat();
+        let new = [&[2.0; 12][..], &[500.0; 1]].concat();
+        let claim = Claim::new(&new, &base, Center::Mean).unwrap();
+        let (low, high) = claim.interval.unwrap();
+        assert!(
+            claim.p.unwrap() < ALPHA && low < 0.0 && high > 0.0,
+            "{claim:?}"
+        );
+        assert_eq!(claim.verdict, Verdict::Unclear);
+        // The median moves one way in all resamples.
+        let claim = Claim::new(&new, &base, Center::Median).unwrap();
+        assert_eq!(claim.verdict, Verdict::More);
     }
 
     #[test]

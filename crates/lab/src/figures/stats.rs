@@ -111,8 +111,9 @@ fn median_interval(sorted: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// Returns the two-sided p-value of the Mann–Whitney U test (1947) for the difference of two
-/// samples: exact by counting for small samples without ties, else normal with tie and continuity
-/// corrections. Returns 1 if all values are equal or a sample is empty.
+/// samples: exact by counting for small samples, else normal with tie and continuity corrections.
+/// With ties the count is of the rank sums that are as far from their mean, since their
+/// distribution is not symmetrical. Returns 1 if all values are equal or a sample is empty.
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let (n, m) = (a.len(), b.len());
     if n == 0 || m == 0 {
@@ -124,6 +125,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
         .chain(b.iter().map(|&x| (x, false)))
         .collect();
     all.sort_by(|x, y| x.0.total_cmp(&y.0));
+    // Twice the rank of each value, which is a whole number with ties, too.
+    let mut doubled = vec![0; all.len()];
     let (mut rank_sum, mut ties, mut i) = (0.0, 0.0, 0);
     while i < all.len() {
         // `i..j` are tied values; they share the mean of their ranks.
@@ -133,6 +136,7 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
             .expect("itself")
             + 1;
         let tied = (j - i) as f64;
+        doubled[i..j].fill(i + 1 + j);
         let rank = (i + 1 + j) as f64 / 2.0;
         rank_sum += rank * all[i..j].iter().filter(|x| x.1).count() as f64;
         ties += tied * tied * tied - tied;
@@ -145,6 +149,9 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
         let least = u.min(nf * mf - u) as usize;
         return (2.0 * exact_tail(n, m, least)).min(1.0);
     }
+    if n + m <= MOST_TIED {
+        return exact_tied(&doubled, n, (2.0 * rank_sum) as usize);
+    }
     let total = nf + mf;
     let var = nf * mf / 12.0 * (total + 1.0 - ties / (total * (total - 1.0)));
     if var <= 0.0 {
@@ -152,6 +159,30 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     }
     let z = ((u - mean).abs() - 0.5).max(0.0) / var.sqrt();
     2.0 * (1.0 - Normal::standard().cdf(z))
+}
+
+/// Returns true if samples of `n` and `m` values can differ with p below [`ALPHA`]: if they lie
+/// wholly apart, p is 2 / (n + m over n).
+pub fn can_differ(n: usize, m: usize) -> bool {
+    let ways = (1..=n.min(m)).fold(1.0, |ways, k| ways * (n + m + 1 - k) as f64 / k as f64);
+    2.0 / ways < ALPHA
+}
+
+/// Returns the warning about cells of which so few iterations completed, `least` of the fewest and
+/// at least one, that little can be claimed; `None` if they are enough.
+pub fn warning_of_few(least: usize) -> Option<String> {
+    match least {
+        0 | FEW.. => None,
+        n if can_differ(n, n) => Some(format!(
+            "fewer than {FEW} iterations completed in some cells: only large differences can be \
+             claimed; raise --iterations"
+        )),
+        _ => Some(
+            "in some cells so few iterations completed that no difference can be claimed; raise \
+             --iterations"
+                .to_owned(),
+        ),
+    }
 }
 
 /// Returns P(U ≤ u) for samples of `n` and `m` values under the null hypothesis, by counting for
@@ -174,6 +205,40 @@ fn exact_tail(n: usize, m: usize, u: usize) -> f64 {
     }
     let total: f64 = counts[n].iter().sum();
     counts[n][..=u.min(most)].iter().sum::<f64>() / total
+}
+
+/// The most values of two samples with ties whose p-value is counted: the count takes time with
+/// their cube.
+const MOST_TIED: usize = 40;
+
+/// Returns the share of all ways to choose `n` of the ranks whose sum is at least as far from its
+/// mean as `seen`. `doubled` are twice the ranks of both samples, and `seen` is twice the rank sum
+/// of the first.
+fn exact_tied(doubled: &[usize], n: usize, seen: usize) -> f64 {
+    let all: usize = doubled.iter().sum();
+    assert!(n <= doubled.len() && seen <= all);
+    // The number of subsets by size and sum, built rank by rank.
+    let mut counts = vec![vec![0.0f64; all + 1]; n + 1];
+    counts[0][0] = 1.0;
+    let mut most = 0;
+    for (item, rank) in doubled.iter().enumerate() {
+        for k in (0..n.min(item + 1)).rev() {
+            for sum in 0..=most {
+                let subsets = counts[k][sum];
+                counts[k + 1][sum + rank] += subsets;
+            }
+        }
+        most += rank;
+    }
+    // All sums times the number of values, so that the mean is a whole number.
+    let values = doubled.len();
+    let far = |sum: usize| (sum * values).abs_diff(n * all);
+    let tail: f64 = (0..=all)
+        .filter(|&sum| far(sum) >= far(seen))
+        .map(|sum| counts[n][sum])
+        .sum();
+    let total: f64 = counts[n].iter().sum();
+    (tail / total).min(1.0)
 }
 
 /// Number of resamples of a bootstrap.
@@ -388,6 +453,53 @@ mod tests {
         (2.0 * tail / masks.len() as f64).min(1.0)
     }
 
+    /// Computes p of samples with ties by going through every split of the pooled values: the share
+    /// of those whose U, with half a point for a tie, is as far from its mean.
+    fn brute_tied(a: &[f64], b: &[f64]) -> f64 {
+        let pooled: Vec<f64> = a.iter().chain(b).copied().collect();
+        let n = pooled.len();
+        let far = |mask: u32| {
+            let mut u = 0.0;
+            for i in (0..n).filter(|i| mask >> i & 1 == 1) {
+                for j in (0..n).filter(|j| mask >> j & 1 == 0) {
+                    u += match pooled[j].total_cmp(&pooled[i]) {
+                        std::cmp::Ordering::Less => 1.0,
+                        std::cmp::Ordering::Equal => 0.5,
+                        std::cmp::Ordering::Greater => 0.0,
+                    };
+                }
+            }
+            (u - (a.len() * b.len()) as f64 / 2.0).abs()
+        };
+        let seen = far((1 << a.len()) - 1);
+        let masks: Vec<u32> = (0..1u32 << n)
+            .filter(|m| m.count_ones() as usize == a.len())
+            .collect();
+        let tail = masks.iter().filter(|&&m| far(m) >= seen - 1e-9).count();
+        tail as f64 / masks.len() as f64
+    }
+
+    #[test]
+    fn no_p_is_below_that_of_samples_wholly_apart() {
+        // By the normal approximation with ties this was 0.047, and three against three can't be
+        // below 0.1.
+        let p = mann_whitney(&[1.0; 3], &[2.0; 3]);
+        assert!((p - 0.1).abs() < 1e-9, "{p}");
+        let p = mann_whitney(&[1.0, 1.0, 2.0, 2.0], &[3.0, 3.0, 3.0, 4.0]);
+        assert!((p - 2.0 / 70.0).abs() < 1e-9, "{p}");
+    }
+
+    #[test]
+    fn few_values_can_differ_if_p_can_be_small() {
+        assert!(!can_differ(3, 3) && can_differ(4, 4) && can_differ(3, 5));
+        assert!(!can_differ(0, 9) && !can_differ(1, 30) && can_differ(1, 40));
+        for (n, m) in [(4, 4), (3, 5), (2, 7), (2, 8), (5, 3)] {
+            let apart = |from: usize, n: usize| (from..from + n).map(|x| x as f64).collect();
+            let (a, b): (Vec<f64>, Vec<f64>) = (apart(0, n), apart(100, m));
+            assert_eq!(mann_whitney(&a, &b) < ALPHA, can_differ(n, m), "{n} {m}");
+        }
+    }
+
     proptest! {
         #[test]
         fn exact_u_matches_counting(
@@ -398,6 +510,16 @@ mod tests {
             shuffled.reverse();
             let (a, b) = shuffled.split_at(cut.min(shuffled.len() - 1));
             prop_assert!((mann_whitney(a, b) - brute(a, b)).abs() < 1e-9);
+        }
+
+        #[test]
+        fn with_ties_p_is_counted_too(
+            a in prop::collection::vec(0u8..4, 1..6), b in prop::collection::vec(0u8..4, 1..6),
+        ) {
+            let floats = |v: &[u8]| v.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
+            let (a, b) = (floats(&a), floats(&b));
+            let p = mann_whitney(&a, &b);
+            prop_assert!((p - brute_tied(&a, &b)).abs() < 1e-9, "{p}");
         }
 
         #[test]

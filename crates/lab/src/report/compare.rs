@@ -4,7 +4,7 @@ use super::number::{plain_number, short};
 use super::page;
 use super::terminal::{Col, Screen, readable, spaced, titled};
 use crate::figures::claim::{SummaryTable, Verdict, baselines, ending, is_equal};
-use crate::figures::stats::{self, ALPHA, FEW, Summary};
+use crate::figures::stats::{self, ALPHA, Summary};
 use crate::figures::values::{completed, counter, metric, tally};
 use crate::model::Outcomes;
 use serde::Serialize;
@@ -246,9 +246,8 @@ impl Comparison {
     /// Returns the warnings about the comparison, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
-        if self.rows.iter().any(|r| r.completed < FEW) {
-            out.push(format!("fewer than {FEW} iterations completed in some cells: differences can hardly be claimed; raise --iterations"));
-        }
+        let completed = self.rows.iter().map(|r| r.completed).filter(|n| *n > 0);
+        out.extend(completed.min().and_then(stats::warning_of_few));
         out.extend(self.cautions());
         out
     }

@@ -131,7 +131,7 @@ fn report() -> HtmlReport {
             metric: "elapsed".into(),
             unit: "s".into(),
             confidence: 0.95,
-            test: "Welch's t".into(),
+            test: "Mann–Whitney U".into(),
             rows: vec![
                 row("vanilla", 100.0, None),
                 row(

@@ -17,6 +17,7 @@ use super::terminal::{Col, Screen, readable, spaced, titled};
 use crate::figures::claim::{Claim, SummaryRow, SummaryTable, Verdict};
 use crate::figures::stats;
 use crate::model::{Better, Outcomes};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Columns of the first screen where nothing says how wide the terminal is.
@@ -87,12 +88,55 @@ fn notes(outcomes: &Outcomes, comparison: &Comparison, tables: &[SummaryTable]) 
     let killed = super::compare::out_of_memory(outcomes)
         .map(|(sentence, _)| format!("{sentence}; the kernel's report: comparison.txt"));
     let mut notes: Vec<String> = killed.collect();
+    notes.extend(kills(outcomes));
     notes.extend(comparison.cautions());
     let finished = |t: &SummaryTable| t.rows.iter().any(|r| !r.samples.is_empty());
     let any = tables.iter().any(finished);
     let missing = tables.iter().filter(|t| any && !finished(t));
     notes.extend(missing.map(|t| format!("no run that completed has `{}`", t.metric)));
     notes
+}
+
+/// Returns a sentence for each cell and memory control group in which the OOM killer ended
+/// programs while the run went on: how many, in how many runs, and the time of the first.
+fn kills(outcomes: &Outcomes) -> Vec<String> {
+    let cells = &outcomes.experiment.cells;
+    let several = cells.iter().any(|c| c.group() != cells[0].group());
+    let mut told = Vec::new();
+    for (cell, results) in cells.iter().zip(&outcomes.results) {
+        // Kills, runs with kills and the first kill in seconds, by group.
+        let mut groups: BTreeMap<&str, (f64, usize, f64)> = BTreeMap::new();
+        for result in results.iter().flatten() {
+            for (name, metric) in &result.metrics {
+                let group = name.strip_prefix("group.");
+                let Some(group) = group.and_then(|g| g.strip_suffix(".oom_kill")) else {
+                    continue;
+                };
+                let first = result.metrics.get(&format!("group.{group}.first_kill"));
+                if let Some(first) = first.filter(|_| metric.value > 0.0) {
+                    let (sum, runs, earliest) = groups.entry(group).or_insert((0.0, 0, f64::MAX));
+                    *sum += metric.value;
+                    *runs += 1;
+                    *earliest = earliest.min(first.value);
+                }
+            }
+        }
+        let ran = results.iter().flatten().count();
+        for (group, (sum, runs, earliest)) in groups {
+            let place = if several {
+                format!("{} ", cell.group())
+            } else {
+                String::new()
+            };
+            let programs = if sum == 1.0 { "program" } else { "programs" };
+            told.push(format!(
+                "{place}{}: the OOM killer ended {sum} {programs} of the group {group}, in {runs} of {ran} \
+                 runs; the first at {earliest:.2} s",
+                cell.side()
+            ));
+        }
+    }
+    told
 }
 
 /// Everything that the first screen shows.
@@ -158,13 +202,15 @@ impl First<'_> {
         if verdicts.len() > most {
             let _ = writeln!(out, "{} more groups: --verbose", verdicts.len() - most);
         }
+        // Claimed figures come before others, of which a narrow screen shows fewer.
+        let ordered = self.claimed_first();
         // A curve has the question's figures; the table beside it has the others.
-        let mut shown = self.tables;
+        let mut shown = &ordered[..];
         if self.groups.len() == 1 {
             let compared = self.outcomes.experiment.compared();
             let curve = super::along::text([question], compared, screen);
             if !curve.is_empty() {
-                shown = &self.tables[1..];
+                shown = &ordered[1..];
                 let _ = writeln!(out, "\n{}", curve.trim_end());
             }
         }
@@ -180,6 +226,27 @@ impl First<'_> {
             let _ = writeln!(out, "{more} more {word}: --verbose");
         }
         out
+    }
+
+    /// Returns the tables in the order of their columns: the question, then figures of which a
+    /// difference is claimed, those in which a gain has its price too, then the others.
+    fn claimed_first(&self) -> Vec<SummaryTable> {
+        let claims = |t: &&SummaryTable| {
+            let mut claims = t.rows.iter().filter_map(|r| r.comparison);
+            claims.any(|c| matches!(c.verdict, Verdict::Less | Verdict::More))
+        };
+        let (question, others) = self.tables.split_first().expect("one table at least");
+        let shown = |t: &&SummaryTable| self.tables.iter().any(|s| s.metric == t.metric);
+        let beside = self.prices.iter().filter(|t| !shown(t)).filter(claims);
+        let (claimed, rest): (Vec<&SummaryTable>, Vec<&SummaryTable>) =
+            others.iter().partition(claims);
+        [question]
+            .into_iter()
+            .chain(claimed)
+            .chain(beside)
+            .chain(rest)
+            .cloned()
+            .collect()
     }
 
     /// Returns the verdict of each group, a sentence a line; groups with the same verdict share it
@@ -386,7 +453,21 @@ impl Group {
             let has: Vec<&str> = has.map(|&i| &row(i).policy[..]).collect();
             let policy = &row(base).policy;
             return vec![match has.is_empty() {
-                true => format!("nothing can be compared: {policy} has {without}"),
+                true => {
+                    let mut told: Vec<String> = vec![format!("{policy} has {without}")];
+                    for &i in &others {
+                        let why = reason(question, row(i));
+                        told.push(format!("{} has {why}", row(i).policy));
+                    }
+                    let shared = others.iter().all(|&i| reason(question, row(i)) == without);
+                    match shared {
+                        true => format!("nothing can be compared: every policy has {without}"),
+                        false => {
+                            let told: Vec<&str> = told.iter().map(|t| &t[..]).collect();
+                            format!("nothing can be compared: {}", list(&told))
+                        }
+                    }
+                }
                 false => format!("{policy} has {without}; {} a figure", has_or_have(&has)),
             }];
         }
@@ -457,6 +538,12 @@ impl<'a> Standing<'a> {
             let nothing = match (self.question.better, self.other.is_empty()) {
                 _ if self.others == 1 => return Vec::new(),
                 (Better::Neither, false) => format!("{} differs", self.question.metric),
+                _ if self.all_too_few() => format!(
+                    "too few iterations (n={}) to tell any policy from {} in {}",
+                    base.samples.len(),
+                    base.policy,
+                    self.question.metric
+                ),
                 _ => format!(
                     "no policy is better than {} in {}",
                     base.policy, self.question.metric
@@ -470,6 +557,15 @@ impl<'a> Standing<'a> {
             lines.push(format!("also better: {}", changes(self.question, rest)));
         }
         lines
+    }
+
+    /// Returns true if there are policies beside the baseline that have values, and all of them too
+    /// few of them for any claim.
+    fn all_too_few(&self) -> bool {
+        let claims = |&i: &usize| self.row(i).comparison;
+        let mut claims = self.unclear.iter().filter_map(claims).peekable();
+        let none = self.worse.is_empty() && self.better.is_empty() && self.other.is_empty();
+        none && claims.peek().is_some() && claims.all(|c| c.verdict == Verdict::TooFew)
     }
 
     /// Returns the verdict on row `i`, the only policy beside the baseline, if it is worse, other
@@ -511,25 +607,23 @@ impl<'a> Standing<'a> {
         if !self.other.is_empty() {
             lines.push(changes(self.question, &self.other));
         }
-        if !self.unclear.is_empty() {
-            let names: Vec<&str> = self
-                .unclear
-                .iter()
-                .map(|&i| &self.row(i).policy[..])
-                .collect();
-            let too_few = |c: Claim| c.verdict == Verdict::TooFew;
-            let few = self
-                .unclear
-                .iter()
-                .any(|&i| self.row(i).comparison.is_some_and(too_few));
-            let more = if few {
-                "; more iterations may tell"
-            } else {
-                ""
-            };
+        let (same, unclear): (Vec<usize>, Vec<usize>) =
+            self.unclear.iter().partition(|&&i| self.row(i).same);
+        let names = |rows: &[usize]| {
+            let names: Vec<&str> = rows.iter().map(|&i| &self.row(i).policy[..]).collect();
+            list(&names)
+        };
+        if !unclear.is_empty() && !self.all_too_few() {
             lines.push(format!(
-                "no difference can be claimed of {}{more}",
-                list(&names)
+                "no difference can be claimed of {}",
+                names(&unclear)
+            ));
+        }
+        if !same.is_empty() {
+            lines.push(format!(
+                "the same as {} in every run, event for event: {}",
+                self.row(self.base).policy,
+                names(&same)
             ));
         }
         lines
@@ -665,6 +759,12 @@ fn sentence(table: &SummaryTable, prices: &[SummaryTable], base: usize, i: usize
         _ => beside(table, prices, base, i, side == Side::Better),
     };
     let change = percent(&claim, row, table);
+    if row.same {
+        return format!(
+            "{policy} is the same as {b} in every run, event for event: what differs has no effect \
+             ({figures})"
+        );
+    }
     match (side, claim.verdict) {
         (Side::Better | Side::Worse, verdict) if table.metric == "elapsed" => {
             let word = if verdict == Verdict::Less {

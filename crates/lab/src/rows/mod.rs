@@ -14,6 +14,7 @@ pub mod time;
 pub use definition::{Block, Reading, ReportRow};
 pub use time::{COLUMNS as TIME_COLUMNS, columns as time_columns, mean_columns, time_text};
 
+use crate::figures::claim::{is_either, is_equal};
 use crate::figures::stats::{self, ALPHA};
 use crate::figures::values;
 use crate::model::{Better, Cell, Figure, Outcomes};
@@ -407,6 +408,7 @@ const HARM: &str = "inode_reclaim_lumpiness";
 /// times and for figures declared harmful, higher for shares and rates, neither for others.
 fn better(name: &str, unit: &str) -> Better {
     match unit {
+        _ if name.starts_with("group.") && name.ends_with(".first_kill") => Better::Higher,
         _ if name.contains(HARM) || harms(name) => Better::Lower,
         "s" | "ms" | "us" | "ns" => Better::Lower,
         "share" => Better::Higher,
@@ -415,8 +417,13 @@ fn better(name: &str, unit: &str) -> Better {
     }
 }
 
-/// Returns true if a program declares that more of this figure is worse.
+/// Returns true if more of this figure is worse: by a program's declaration, or as a memory control
+/// group's kills and its events at a limit.
 fn harms(name: &str) -> bool {
+    let of_group = name.strip_prefix("group.").unwrap_or("");
+    if of_group.contains(".oom") || of_group.contains(".events_") {
+        return true;
+    }
     let mut harmful = workload::programs::metrics().filter(|m| m.harmful);
     harmful.any(|m| name.contains(m.name))
 }
@@ -465,7 +472,8 @@ fn compared(mut line: ComparedRow, members: &[(&Cell, Vec<&RunResult>)]) -> Comp
         if !member.baseline {
             let p = stats::mann_whitney(&cell.values, &base.values);
             cell.p = Some(p);
-            cell.significant = p < ALPHA;
+            let interval = || stats::change_interval(&cell.values, &base.values, &stats::mean_of);
+            cell.significant = p < ALPHA && !is_equal(new / old - 1.0) && !is_either(interval());
         }
     }
     line

@@ -14,16 +14,17 @@ pub(super) const WORDS: &[Word] = &[
             "no difference can be claimed",
             "~",
         ],
-        "A difference is claimed if chance alone would give one as large in less than 5 % of cases (p < 0.05). `~` stands in tables in the \
-         place of a change that is not claimed: the policies may be equal, or the runs too few to tell.",
+        "A difference is claimed if chance alone would give one as large in less than 5 % of cases (p < 0.05), the interval of the change \
+         does not reach to both sides of 0, and the change is at least 0.05 %. `~` stands in tables in the place of a change that is not \
+         claimed: the policies may be equal, or the runs too few to tell.",
         "",
         &["p", "noise"],
     ),
     word(
         "p",
-        &["p value", "Welch", "Welch's t", "Mann-Whitney"],
-        "The probability that policies without any difference give one as large as was seen, by Welch's t test or, where runs are few or \
-         skewed, by Mann and Whitney's test of ranks. It says nothing of the size of the difference.",
+        &["p value", "Mann-Whitney", "Mann–Whitney U"],
+        "The probability that policies without any difference give one as large as was seen, by Mann and Whitney's test of ranks (U, \
+         two-sided), counted exactly for small samples. It says nothing of the size of the difference.",
         "the difference may be chance",
         &["claimed"],
     ),
