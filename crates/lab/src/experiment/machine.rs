@@ -11,6 +11,7 @@ use super::short::{self, Short};
 use super::sysctls;
 use crate::diagnostic::{Diagnostic, Source};
 use kernel::Guest;
+use sim::DiskKind;
 use sim::spec::Machine;
 use std::path::{Path, PathBuf};
 
@@ -224,17 +225,26 @@ pub fn instead(
     let Some(own) = table.get_mut("machine") else {
         return Ok(None);
     };
-    let extra: Vec<Node> = disks::list(own)
+    let (mut tree, line) = resolve(&named, files)?;
+    // The experiment's machine with its file's contents; that of a list of machines has no disk.
+    let before = match &own.value {
+        Value::List(_) => None,
+        _ => resolve(own, files).ok().map(|(tree, _)| tree),
+    };
+    let extra: Vec<Node> = before
+        .as_ref()
+        .and_then(disks::list)
         .unwrap_or_default()
         .iter()
         .filter(|disk| disks::mount(disk).is_some_and(|mount| mount != "/"))
         .cloned()
         .collect();
     if extra.is_empty() {
-        *own = named;
-        return Ok(None);
+        let said = before.and_then(|before| disk_under_test(&mut tree, &before, machine));
+        let said: Vec<String> = line.into_iter().chain(said).collect();
+        *own = tree;
+        return Ok((!said.is_empty()).then(|| said.join(" ")));
     }
-    let (mut tree, line) = resolve(&named, files)?;
     let mounts: Vec<&str> = extra.iter().filter_map(disks::mount).collect();
     let said = format!(
         "--machine {machine}: memory, CPUs and the disk of / are that machine's; the disk of {} is the experiment's.",
@@ -244,6 +254,39 @@ pub fn instead(
     *own = tree;
     let line = line.map(|line| format!("{line} "));
     Ok(Some(line.unwrap_or_default() + &said))
+}
+
+/// Puts the disk of an experiment's own machine, `before`, on `/` of the machine `tree` that takes
+/// its place, if it is a USB stick and the other is none: such an experiment asks about the stick.
+/// Returns a sentence for the user on which disk `/` has; `None` if both have the same kind.
+/// `machine` is the new machine as the user named it.
+fn disk_under_test(tree: &mut Node, before: &Node, machine: &str) -> Option<String> {
+    let kind = |tree: &Node| {
+        let disk = match disks::list(tree) {
+            Some(list) => list.iter().find(|disk| disks::mount(disk) == Some("/"))?,
+            None => tree.at(&["disk"])?,
+        };
+        Some((disk.at(&["kind"])?.text()?.to_owned(), disk.clone()))
+    };
+    let ((old, stick), (new, _)) = (kind(before)?, kind(tree)?);
+    if old == new {
+        return None;
+    }
+    let single = disks::list(tree).is_none();
+    if old != DiskKind::UsbFlash.name() || !single {
+        return Some(format!(
+            "--machine {machine}: the disk of / is that machine's {new}, in the place of the experiment's {old}."
+        ));
+    }
+    if let Value::Table(table) = &mut tree.value
+        && let Some(disk) = table.get_mut("disk")
+    {
+        *disk = stick;
+    }
+    Some(format!(
+        "--machine {machine}: memory and CPUs are that machine's; the disk of / stays the experiment's {old}, \
+         which it asks about, and not {new}."
+    ))
 }
 
 /// Returns the machine's full table, with the contents of the file that it names and the words of a

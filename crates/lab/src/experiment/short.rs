@@ -190,7 +190,7 @@ impl Short {
     fn toml(&self) -> String {
         let mut out = format!(
             "name = \"{}\"\ncpus = {}\n",
-            self.line.replace(',', "-"),
+            self.line.replace([',', '='], "-"),
             self.cpus
         );
         if let Some(hz) = self.hz {
