@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 #[cfg(target_os = "linux")]
+pub mod groups;
+#[cfg(target_os = "linux")]
 pub mod host;
 #[cfg(target_os = "linux")]
 pub mod init;

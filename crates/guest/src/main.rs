@@ -14,6 +14,7 @@ fn main() -> std::process::ExitCode {
     let lived = match words[..] {
         [init::PROGRAMS] => init::run_programs(),
         [init::FOREIGN] => init::run_foreign(),
+        [init::MEMBER, step, nth, start] => init::run_member(step, nth, start),
         [init::IDLE, bytes] => init::idle(bytes),
         _ => Err("it is the first process of a guest that lowmark boots".to_owned()),
     };

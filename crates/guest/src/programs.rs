@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use workload::{HostError, HostResult, Instance, Process, Report, Script, Step, Task};
+use workload::{HostError, HostResult, Instance, Process, Program, Report, Script, Step, Task};
 
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,20 @@ pub struct Ended {
 struct Outcomes {
     reports: Mutex<Vec<(Option<Instance>, Report)>>,
     error: Mutex<Option<HostError>>,
+    notes: Mutex<Vec<String>>,
+    /// Nanoseconds since the start of the first kill by the OOM killer in each group.
+    killed: Mutex<BTreeMap<String, u64>>,
+}
+
+/// The end of a process of the script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// All its commands succeeded.
+    Done,
+    /// The OOM killer ended one of its commands, which is a result and no failure of the run.
+    Killed,
+    /// A command failed.
+    Failed,
 }
 
 impl Outcomes {
@@ -78,15 +92,16 @@ impl Player {
     pub fn run(&self, start: u64) -> Ended {
         self.shared.start(start);
         let mut behind: Vec<JoinHandle<()>> = Vec::new();
-        for step in &self.script.steps {
+        for (nth, step) in self.script.steps.iter().enumerate() {
             match step {
                 Step::Foreground(process) => {
                     let instances = self.instances(process);
-                    if !run_process(process, &instances, &self.shared, &self.outcomes) {
+                    let end = run_process(nth, process, &instances, &self.shared, &self.outcomes);
+                    if end == End::Failed {
                         break;
                     }
                 }
-                Step::Background(process) => match self.begin(process) {
+                Step::Background(process) => match self.begin(nth, process) {
                     Ok(thread) => behind.push(thread),
                     Err(e) => {
                         let what = format!("process {} in the background: {e}", behind.len() + 1);
@@ -113,16 +128,44 @@ impl Player {
         commands.map(|c| self.script.instance(c)).collect()
     }
 
-    /// Starts a process of the script in the background, on a thread of its own.
-    fn begin(&self, process: &Process) -> io::Result<JoinHandle<()>> {
+    /// Starts a process of the script in the background, on a thread of its own. `step` is the
+    /// number of its step.
+    fn begin(&self, step: usize, process: &Process) -> io::Result<JoinHandle<()>> {
         let name = process.commands.first().map_or("", Task::name);
         let instances = self.instances(process);
         let (process, shared) = (process.clone(), Arc::clone(&self.shared));
         let outcomes = Arc::clone(&self.outcomes);
         let builder = std::thread::Builder::new().name(name.to_owned());
         builder.stack_size(crate::host::STACK).spawn(move || {
-            run_process(&process, &instances, &shared, &outcomes);
+            run_process(step, &process, &instances, &shared, &outcomes);
         })
+    }
+
+    /// Runs one command of the script in this process, which is the command's own: command `nth` of
+    /// step `step`. `start` is the start of the workload by [`clock`](crate::host::clock). Returns
+    /// the command's measurements or its failure as frames.
+    pub fn member(&self, step: usize, nth: usize, start: u64) -> Vec<Frame> {
+        self.shared.start(start);
+        let process = match self.script.steps.get(step) {
+            Some(Step::Foreground(process) | Step::Background(process)) => process,
+            _ => return vec![Frame::Failed(format!("the script has no process {step}"))],
+        };
+        let Some(command) = process.commands.get(nth) else {
+            return vec![Frame::Failed(format!(
+                "process {step} has no command {nth}"
+            ))];
+        };
+        let mut frames: Vec<Frame> = match TaskHost::new(&self.shared).run(command) {
+            Ok(report) => {
+                let metrics = report.metrics.into_iter();
+                metrics
+                    .map(|(name, unit, value)| Frame::Figure(name, unit.to_owned(), value))
+                    .collect()
+            }
+            Err(why) => vec![Frame::Failed(why.to_string())],
+        };
+        frames.push(Frame::Bye);
+        frames
     }
 
     /// Returns the outcome of the run at `at` nanoseconds: figures of all programs, the first error
@@ -135,27 +178,104 @@ impl Player {
                 .report(at)
                 .map(|report| (None, report)),
         );
-        let figures = workload::report::of_run(reports);
+        let mut figures = workload::report::of_run(reports);
+        for (group, ns) in lock(&self.outcomes.killed).iter() {
+            let name = format!("group.{group}.first_kill");
+            figures.insert(name, ("s", *ns as f64 / 1e9));
+        }
         Ended {
             at,
             figures,
             error: lock(&self.outcomes.error).clone(),
-            notes: self.shared.notes(),
+            notes: self
+                .shared
+                .notes()
+                .into_iter()
+                .chain(lock(&self.outcomes.notes).clone())
+                .collect(),
         }
     }
 }
 
-/// Runs the commands of a process one after the other until one fails, and records their outcomes;
-/// returns true if all succeeded.
+/// Runs the commands of a process, that of step `step`, one after the other until one does not
+/// succeed, and records their outcomes.
 fn run_process(
+    step: usize,
     process: &Process,
     instances: &[Option<Instance>],
     shared: &Arc<Shared>,
     outcomes: &Outcomes,
-) -> bool {
+) -> End {
     let host = TaskHost::new(shared);
-    let mut commands = process.commands.iter().zip(instances);
-    commands.all(|(command, instance)| outcomes.enter(*instance, host.run(command)))
+    for (nth, (command, instance)) in process.commands.iter().zip(instances).enumerate() {
+        let result = match command.group() {
+            None => host.run(command),
+            Some(group) => match in_group(step, nth, command, group, shared.started()) {
+                Ok(Some(report)) => Ok(report),
+                Ok(None) => {
+                    let now = shared.now();
+                    lock(&outcomes.killed)
+                        .entry(group.to_owned())
+                        .or_insert(now);
+                    let note = format!(
+                        "at {:.3} s the OOM killer ended {} of the group {group}",
+                        now as f64 / 1e9,
+                        command.program()
+                    );
+                    lock(&outcomes.notes).push(note);
+                    return End::Killed;
+                }
+                Err(why) => Err(why),
+            },
+        };
+        if !outcomes.enter(*instance, result) {
+            return End::Failed;
+        }
+    }
+    End::Done
+}
+
+/// Runs a command of the script in a process of its own, which enters the group, and waits for its
+/// end. Returns the measurements; `None`: the OOM killer ended it.
+fn in_group(
+    step: usize,
+    nth: usize,
+    command: &workload::Command,
+    group: &str,
+    start: u64,
+) -> HostResult<Option<Report>> {
+    let name = command.program();
+    let failed =
+        |why: String| HostError::Unsupported(format!("{name} in the group `{group}`: {why}"));
+    let child = std::process::Command::new("/proc/self/exe")
+        .arg(crate::init::MEMBER)
+        .args([step.to_string(), nth.to_string(), start.to_string()])
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .spawn();
+    let mut child = child.map_err(|why| failed(why.to_string()))?;
+    let mut from = child.stdout.take().expect("it was piped");
+    let mut report = Report::default();
+    let mut why = None;
+    let mut whole = false;
+    while let Some(frame) = Frame::read(&mut from).map_err(|why| failed(why.to_string()))? {
+        match frame {
+            // A unit is a word of the program's; the guest ends with the run.
+            Frame::Figure(name, unit, value) => {
+                report.metrics.push((name, String::leak(unit), value));
+            }
+            Frame::Failed(text) => why = Some(text),
+            Frame::Bye => whole = true,
+            _ => {}
+        }
+    }
+    let status = child.wait().map_err(|why| failed(why.to_string()))?;
+    match why {
+        Some(why) => Err(failed(why)),
+        None if whole => Ok(Some(report)),
+        None if crate::groups::oom_kills(group) > 0 => Ok(None),
+        None => Err(failed(format!("it ended ({status})"))),
+    }
 }
 
 impl Ended {

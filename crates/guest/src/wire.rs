@@ -23,6 +23,12 @@ pub struct Job {
     pub settings: Vec<(String, String)>,
     /// Memory that is in use before the workload starts, in bytes.
     pub boot: BootJob,
+    /// Memory control groups to make, parents before their children.
+    #[serde(default)]
+    pub groups: Vec<GroupJob>,
+    /// The group that the whole script runs in, if it does.
+    #[serde(default)]
+    pub group: Option<String>,
     /// The script to run.
     pub script: ScriptJob,
     /// Directories that the script finds, parents first; [`Assignment::Prepare`] makes them.
@@ -56,6 +62,9 @@ pub struct Job {
     pub copy_page_ns: u64,
     /// The same for a call of gettimeofday.
     pub gettimeofday_ns: u64,
+    /// Whether computing takes time by itself, so that programs compute in a loop.
+    #[serde(default)]
+    pub computes: bool,
     /// Columns and lines of a shell's terminal.
     #[serde(default)]
     pub terminal: (u16, u16),
@@ -86,6 +95,15 @@ pub struct MountJob {
     pub filesystem: String,
     /// The options for mount(2).
     pub options: String,
+}
+
+/// A memory control group to make.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupJob {
+    /// Its name, with points between nested groups.
+    pub name: String,
+    /// Files of the group and the texts to write to them, in this order.
+    pub settings: Vec<(String, String)>,
 }
 
 /// Memory in use before the workload starts, in bytes.

@@ -1,6 +1,7 @@
 //! Turns the frames of a guest, or a recording of the running Linux, into the result of a run.
 
 use crate::events::{Survey, TraceError, Traced};
+use crate::groups;
 use crate::proc::{self, DiskStats};
 use guest::wire::Frame;
 use sim::result::{Column, Metric, Outcome, RunResult, Series};
@@ -182,6 +183,7 @@ impl Heard {
             result.counters = counters(first, last);
             pressures(first, last, &mut result.metrics);
             managed(first, &mut result.metrics);
+            groups::figures(first, last, &mut result.metrics);
             // Nanoseconds from the start to the end of the workload, or else to the last look.
             let lasted = self.end().unwrap_or(at);
             let elapsed = Metric {
@@ -370,6 +372,8 @@ struct Sample {
     all: [Option<u64>; OF_ALL.len()],
     disks: Vec<(String, DiskStats)>,
     pressures: Vec<(String, u64)>,
+    /// Levels of memory control groups in pages, by the column's name.
+    groups: Vec<(String, u64)>,
 }
 
 impl Sample {
@@ -398,6 +402,7 @@ impl Sample {
             all: OF_ALL.map(|(_, from)| stat.get(from).copied()),
             disks: proc::all_diskstats(text("/proc/diskstats")).collect(),
             pressures,
+            groups: groups::levels(files),
         }
     }
 
@@ -423,6 +428,9 @@ impl Sample {
             if let Some(n) = figure {
                 row.push(((*what).to_owned(), GLOBAL.to_owned(), "pages", n as f64));
             }
+        }
+        for (name, pages) in &self.groups {
+            row.push((name.clone(), GLOBAL.to_owned(), "pages", *pages as f64));
         }
         self.rates(before, names, disks, &mut row);
         row

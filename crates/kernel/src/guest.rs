@@ -3,6 +3,7 @@
 
 use crate::disk::Disk;
 use crate::events::{RING_KB, TRACEPOINTS};
+use crate::groups;
 use crate::server::{CLOCK, port_name};
 use crate::spec::{Guest, Kernel};
 use guest::wire::{Assignment, BootJob, Job, MountJob, ScriptJob};
@@ -298,6 +299,7 @@ pub fn trial(spec: &RunSpec, kernel: &Kernel) -> Job {
     settings.extend(changes(spec).into_iter().flat_map(|(_, settings)| settings));
     Job {
         settings,
+        groups: groups::jobs(&spec.groups),
         watch: Vec::new(),
         ..survey(spec)
     }
@@ -316,6 +318,8 @@ pub fn preparation(spec: &RunSpec) -> Job {
             cache: spec.machine.boot.cache.0,
             ..BootJob::default()
         },
+        groups: Vec::new(),
+        group: None,
         script: ScriptJob::Command(String::new()),
         directories: script.directories.clone(),
         files: script
@@ -331,6 +335,7 @@ pub fn preparation(spec: &RunSpec) -> Job {
         trace_kb: 0,
         copy_page_ns: 0,
         gettimeofday_ns: 0,
+        computes: false,
         terminal: (0, 0),
     }
 }
@@ -367,17 +372,24 @@ pub fn job(
             anon: spec.machine.boot.anon.0,
             cache: spec.machine.boot.cache.0,
         },
+        groups: groups::jobs(&spec.groups),
+        group: spec.groups.of_workload.clone(),
         script,
         directories: Vec::new(),
         files: Vec::new(),
         since_tick: since_tick(spec.seed, mm::SECOND / u64::from(spec.machine.hz)),
         changes: changes(spec),
         sample_ns: spec.sample_ns,
-        watch: WATCHED.map(String::from).into(),
+        watch: WATCHED
+            .map(String::from)
+            .into_iter()
+            .chain(groups::watched(&spec.groups))
+            .collect(),
         tracepoints: TRACEPOINTS.map(String::from).into(),
         trace_kb: RING_KB,
         copy_page_ns: (params.cost_copy / 2.0 * costs) as u64,
         gettimeofday_ns: (params.cost_gettimeofday * costs) as u64,
+        computes: kernel.guest == Guest::Qemu,
         terminal: (0, 0),
     };
     Ok((job, file))

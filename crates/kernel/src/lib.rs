@@ -6,6 +6,7 @@ pub mod calendar;
 pub mod collect;
 pub mod disk;
 pub mod events;
+mod groups;
 pub mod guest;
 pub mod image;
 pub mod initramfs;

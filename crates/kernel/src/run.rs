@@ -125,7 +125,7 @@ pub fn refuses(
     control: &Control,
 ) -> Result<Option<Refused>, String> {
     let job = guest::trial(spec, kernel);
-    if job.settings.is_empty() {
+    if job.settings.is_empty() && job.groups.is_empty() {
         return Ok(None);
     }
     let run = Run::new(spec, kernel, patience)?;

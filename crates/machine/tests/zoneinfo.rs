@@ -37,6 +37,7 @@ fn run(policy: mm::Policy, sysctl: &str) -> (RunResult, String) {
         workload: workload::parse("dd if=/dev/zero of=a bs=64k count=1600").expect("a command"),
         changes: Vec::new(),
         membind: None,
+        groups: sim::spec::Groups::default(),
         monitors: false,
         params: Params::default(),
         seed: 7,

@@ -52,6 +52,7 @@ fn spec() -> RunSpec {
         workload: workload::parse("tiobench --size 512 --threads 1").expect("a command"),
         changes: Vec::new(),
         membind: None,
+        groups: sim::spec::Groups::default(),
         monitors: false,
         params: Params::default(),
         seed: 1,

@@ -144,6 +144,7 @@ fn spec(filesystem: FsKind, load: usize, nth: usize) -> RunSpec {
         workload,
         changes: Vec::new(),
         membind: None,
+        groups: sim::spec::Groups::default(),
         monitors: false,
         params,
         seed: 7 + nth as u64,

@@ -112,6 +112,7 @@ fn spec(mib: u64) -> RunSpec {
         workload: workload::Script::default(),
         changes: Vec::new(),
         membind: None,
+        groups: crate::spec::Groups::default(),
         monitors: false,
         params: crate::Params::default(),
         seed: 1,

@@ -578,6 +578,127 @@ impl Change {
     }
 }
 
+/// A limit or a protection of a memory control group: a size, or `"max"`, which is all memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "String")]
+pub enum Limit {
+    /// So many bytes.
+    Bytes(u64),
+    /// All memory.
+    Max,
+}
+
+impl Limit {
+    /// Returns the limit in bytes; the largest number for all memory.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Max => u64::MAX,
+        }
+    }
+
+    /// Returns the text that a file of the group takes.
+    pub fn text(self) -> String {
+        match self {
+            Self::Bytes(bytes) => bytes.to_string(),
+            Self::Max => "max".to_owned(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Limit {
+    /// Reads the word `max`, or a size as [`Size`] does.
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Stated {
+            Bytes(u64),
+            Text(String),
+        }
+        let stated = Stated::deserialize(d).map_err(|_| {
+            serde::de::Error::custom("not a limit; accepted: a size such as \"200M\", or \"max\"")
+        })?;
+        match stated {
+            Stated::Bytes(bytes) => Ok(Self::Bytes(bytes)),
+            Stated::Text(text) if text == "max" => Ok(Self::Max),
+            Stated::Text(text) => match Size::parse(&text) {
+                Ok(size) => Ok(Self::Bytes(size.0)),
+                Err(why) => Err(serde::de::Error::custom(format!("{why}, or \"max\""))),
+            },
+        }
+    }
+}
+
+/// The settings of a memory control group, by the names of cgroup v2. Absent ones are the kernel's
+/// defaults: no limit, no protection, weight 100.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GroupSettings {
+    /// The most memory that its programs may have (`memory.max`): above it the group is reclaimed
+    /// from, and if that fails the OOM killer ends one of its programs.
+    pub max: Option<Limit>,
+    /// The memory above which its programs are slowed down and reclaim for themselves
+    /// (`memory.high`).
+    pub high: Option<Limit>,
+    /// Memory that is reclaimed only if no other can be (`memory.low`).
+    pub low: Option<Limit>,
+    /// Memory that is never reclaimed (`memory.min`).
+    pub min: Option<Limit>,
+    /// The most swap that its programs may have (`memory.swap.max`).
+    pub swap_max: Option<Limit>,
+    /// Whether the OOM killer ends all programs of the group at once (`memory.oom.group`).
+    pub oom_group: Option<bool>,
+    /// Its share of the CPUs beside its siblings, 1 to 10000 (`cpu.weight`).
+    pub cpu_weight: Option<u32>,
+    /// Its share of the disks beside its siblings, 1 to 10000 (`io.weight`), which schedulers of
+    /// disks other than BFQ don't read without `io.cost`.
+    pub io_weight: Option<u32>,
+}
+
+impl GroupSettings {
+    /// Returns the files of the group that have a setting, each with its text. Protections and
+    /// `high` come before `max`, as the kernel compares none of them.
+    pub fn files(&self) -> Vec<(&'static str, String)> {
+        let limits = [
+            ("memory.min", self.min),
+            ("memory.low", self.low),
+            ("memory.high", self.high),
+            ("memory.swap.max", self.swap_max),
+            ("memory.max", self.max),
+        ];
+        let limits = limits
+            .into_iter()
+            .filter_map(|(file, limit)| Some((file, limit?.text())));
+        let numbers = [
+            ("memory.oom.group", self.oom_group.map(u32::from)),
+            ("cpu.weight", self.cpu_weight),
+            ("io.weight", self.io_weight),
+        ];
+        let numbers = numbers
+            .into_iter()
+            .filter_map(|(file, number)| Some((file, number?.to_string())));
+        limits.chain(numbers).collect()
+    }
+}
+
+/// A memory control group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its name, with points between nested groups: `web.worker`.
+    pub name: String,
+    /// Its settings.
+    pub settings: GroupSettings,
+}
+
+/// The memory control groups of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Groups {
+    /// All groups, parents before their children.
+    pub all: Vec<Group>,
+    /// The name of the group that the whole workload runs in, if it does.
+    pub of_workload: Option<String>,
+}
+
 /// One cell of an experiment at one iteration.
 #[derive(Debug, Clone)]
 pub struct RunSpec {
@@ -594,6 +715,8 @@ pub struct RunSpec {
     /// The node that the workload's page cache and anonymous memory come from
     /// (`numactl --membind`); `None`: any, from node 0 on.
     pub membind: Option<u32>,
+    /// Memory control groups, which real kernels alone have.
+    pub groups: Groups,
     /// Watch the run as a test harness does: with samplers and a trace reader, and their cost.
     pub monitors: bool,
     /// Model parameters.

@@ -197,6 +197,11 @@ impl Shared {
         self.started.store(at, Ordering::Relaxed);
     }
 
+    /// Returns the time of [`clock`] from which time counts.
+    pub fn started(&self) -> u64 {
+        self.started.load(Ordering::Relaxed)
+    }
+
     /// Returns the nanoseconds since the start.
     pub fn now(&self) -> u64 {
         clock().saturating_sub(self.started.load(Ordering::Relaxed))
@@ -724,6 +729,12 @@ impl Host for TaskHost {
             let reports = reports.collect::<HostResult<Vec<Report>>>()?;
             refused.map_or(Ok(reports), Err)
         })
+    }
+
+    /// Moves this process into a group: it is one of its own, made for the command.
+    async fn enter_group(&self, group: &str) -> HostResult<()> {
+        let entered = crate::groups::enter(group);
+        entered.map_err(|why| HostError::Unsupported(format!("the group `{group}`: {why}")))
     }
 
     /// Binds this thread to CPUs, by mask or node; returns the former set as a mask.

@@ -2,10 +2,12 @@
 //!
 //! In virtual time, code takes no time unless it is charged. The kernel charges its own; user code
 //! has to charge explicitly ([`Host::compute`](workload::Host::compute)). Our kernels burn the
-//! nanoseconds of CPU time that are written to [`SPEND`].
+//! nanoseconds of CPU time that are written to [`SPEND`]. In guests of QEMU instructions take time,
+//! and programs compute in a loop.
 
 use super::sleep;
 use rustix::fs::{Mode, OFlags};
+use rustix::thread::ClockId;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +26,8 @@ const PIECE: u64 = 100_000;
 #[derive(Debug)]
 pub struct Spend {
     file: Option<File>,
+    /// Whether the calling thread computes in a loop, because instructions take time.
+    loops: bool,
     /// Set if time passed by sleeping instead of as CPU time.
     slept: AtomicBool,
 }
@@ -36,17 +40,37 @@ impl Spend {
         let file = rustix::fs::open(path, flags, Mode::empty()).ok();
         let slept = AtomicBool::new(false);
         let file = file.map(File::from);
-        Self { file, slept }
+        Self {
+            file,
+            loops: false,
+            slept,
+        }
+    }
+
+    /// Spends computation by computing, in a machine in which instructions take time.
+    pub fn by_computing() -> Self {
+        Self {
+            file: None,
+            loops: true,
+            slept: AtomicBool::new(false),
+        }
     }
 
     /// Returns true if time is spent as CPU time.
     pub fn is_cpu_time(&self) -> bool {
-        self.file.is_some()
+        self.loops || self.file.is_some()
     }
 
     /// Lets `ns` nanoseconds of computation pass: as CPU time burnt by the kernel, in pieces, or
     /// asleep if that is not possible. Returns true if they passed as CPU time.
     pub(super) fn spend(&self, ns: u64) -> bool {
+        if self.loops {
+            let begun = cpu_time();
+            while cpu_time() - begun < ns {
+                std::hint::spin_loop();
+            }
+            return true;
+        }
         let Some(file) = &self.file else {
             self.slept.store(true, Ordering::Relaxed);
             sleep(ns);
@@ -70,5 +94,24 @@ impl Spend {
         self.slept.load(Ordering::Relaxed).then(|| {
             format!("this kernel has no {SPEND}: programs slept where they were to compute")
         })
+    }
+}
+
+/// Returns the CPU time of the calling thread in nanoseconds.
+fn cpu_time() -> u64 {
+    super::nanoseconds(rustix::time::clock_gettime(ClockId::ThreadCPUTime))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_in_which_instructions_take_time_computes() {
+        let spend = Spend::by_computing();
+        let begun = cpu_time();
+        assert!(spend.is_cpu_time() && spend.spend(2_000_000));
+        assert!(cpu_time() - begun >= 2_000_000);
+        assert_eq!(spend.note(), None);
     }
 }

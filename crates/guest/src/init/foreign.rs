@@ -6,6 +6,7 @@
 //! hidden.
 
 use super::{ROOT, Step, mounts, of, read_job};
+use crate::groups;
 use crate::host::clock;
 use crate::programs::Voice;
 use crate::wire::{Frame, ScriptJob};
@@ -34,7 +35,8 @@ const LINES: usize = 10;
 /// # Errors
 /// The program can't be started; how it ended is sent as a frame.
 pub fn run() -> Result<(), String> {
-    let ScriptJob::Foreign { run, root } = read_job()?.script else {
+    let job = read_job()?;
+    let ScriptJob::Foreign { run, root } = job.script else {
         return Err("the job has no program of the user's".to_owned());
     };
     let voice = Voice::new(mounts::output()?);
@@ -48,6 +50,9 @@ pub fn run() -> Result<(), String> {
         .read_exact(&mut start)
         .map_err(of("the first process"))?;
     let start = u64::from_le_bytes(start);
+    if let Some(group) = &job.group {
+        groups::enter(group).map_err(of(format_args!("the group `{group}`")))?;
+    }
     let outcome = execute(&run);
     let mut frames = vec![Frame::End(clock().saturating_sub(start))];
     frames.extend(outcome.err().map(Frame::Failed));

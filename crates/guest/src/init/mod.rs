@@ -17,9 +17,10 @@ mod shell;
 pub use foreign::run as run_foreign;
 pub use memory::idle;
 
+use crate::groups;
 use crate::host::{Costs, Spend, clock, last_tick, lock, sleep_until};
 use crate::looks::Looks;
-use crate::programs::{self, Player};
+use crate::programs::{self, Player, Voice};
 use crate::sys;
 use crate::tracing::{TRACEFS, Tracer};
 use crate::wire::{Assignment, Frame, JOB, Job, ScriptJob};
@@ -51,6 +52,9 @@ const OUT_DEFAULT: &str = "ttyS0";
 pub const PROGRAMS: &str = "programs";
 /// See [`PROGRAMS`].
 pub const FOREIGN: &str = "foreign";
+/// See [`PROGRAMS`]: the process of one program in a group of its own; the numbers of its step and
+/// its command follow, and the start of the workload by [`clock`].
+pub const MEMBER: &str = "member";
 /// See [`PROGRAMS`]; a number of bytes follows.
 pub const IDLE: &str = "idle";
 
@@ -146,6 +150,9 @@ fn serve(out: &mut File, job: &Job) -> Step {
     let system = rustix::system::uname();
     let release = system.release().to_string_lossy().into_owned();
     say(out, &Frame::Hello(release))?;
+    if matches!(job.task, Assignment::Run | Assignment::Try) {
+        groups::make(&job.groups)?;
+    }
     if job.task == Assignment::Try {
         settings::try_out(out, &job.settings)?;
         let mut looks = Looks::open(&job.watch);
@@ -238,7 +245,7 @@ fn run(out: &mut File, job: &Job) -> Step {
     let sent = to.write_all(&start.to_le_bytes());
     // If the process is dead, reading from it reports that.
     drop((sent, to));
-    follow(&desk, &mut from, &mut child)
+    follow(&desk, &mut from, &mut child, start)
 }
 
 /// Returns the first time from `at` on that is `since` nanoseconds after a tick of the kernel's
@@ -250,11 +257,12 @@ fn behind_tick(at: u64, since: u64) -> u64 {
 }
 
 /// Forwards the frames of the programs' process to the host until they end. At the end of the
-/// workload takes the last look and fetches the last traced events.
+/// workload, also if the OOM killer ended it, takes the last look and fetches the last traced
+/// events. `start` is the start of the workload by [`clock`].
 ///
 /// # Errors
 /// The process ended without its last frame, or the terminal fails.
-fn follow(desk: &Mutex<Desk>, from: &mut impl Read, child: &mut Child) -> Step {
+fn follow(desk: &Mutex<Desk>, from: &mut impl Read, child: &mut Child, start: u64) -> Step {
     let mut ended = false;
     loop {
         let frame = Frame::read(from).map_err(of("the programs' process"))?;
@@ -280,6 +288,8 @@ fn follow(desk: &Mutex<Desk>, from: &mut impl Read, child: &mut Child) -> Step {
             None if desk.over => return Ok(()),
             None => {
                 desk.over = true;
+                desk.look(clock().saturating_sub(start))
+                    .map_err(of("a look"))?;
                 drop(desk);
                 return Err(death(child));
             }
@@ -307,7 +317,10 @@ fn death(child: &mut Child) -> String {
     let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
     let mut kills = text.lines().filter_map(|l| l.strip_prefix("oom_kill "));
     if kills.next().is_some_and(|n| n.trim() != "0") {
-        return format!("out of memory: the kernel killed the workload ({status})");
+        let group = read_job().ok().and_then(|job| job.group);
+        let group = group.filter(|group| groups::oom_kills(group) > 0);
+        let place = group.map_or(String::new(), |group| format!(" in its group `{group}`"));
+        return format!("out of memory: the kernel killed the workload{place} ({status})");
     }
     format!("the programs' process ended ({status})")
 }
@@ -418,15 +431,45 @@ pub fn run_programs() -> Result<(), String> {
 /// in nanoseconds.
 fn player() -> Step<(Player, u64)> {
     let job = read_job()?;
+    if let Some(group) = &job.group {
+        groups::enter(group).map_err(of(format_args!("the group `{group}`")))?;
+    }
+    let player = player_of(&job)?;
+    Ok((player, job.sample_ns))
+}
+
+/// Returns a job's script, ready to run on the first filesystem.
+fn player_of(job: &Job) -> Step<Player> {
     let root = mounts::open(ROOT)?;
     let costs = Costs {
         copy_page_ns: job.copy_page_ns,
         gettimeofday_ns: job.gettimeofday_ns,
     };
-    let spend = Spend::by(crate::host::SPEND);
+    let spend = match job.computes {
+        true => Spend::by_computing(),
+        false => Spend::by(crate::host::SPEND),
+    };
     let script = job.script.script()?;
     let script = script.ok_or("the job has no script of ours")?;
-    Ok((Player::new(script, root, costs, spend), job.sample_ns))
+    Ok(Player::new(script, root, costs, spend))
+}
+
+/// Runs as the process of one program in a group: `step` and `nth` say which command of the job's
+/// script it is, and `start` when the workload began. Sends the program's measurements as frames.
+///
+/// # Errors
+/// The process can't start or go on; a failure of the program is sent as a frame.
+pub fn run_member(step: &str, nth: &str, start: &str) -> Result<(), String> {
+    let number = |text: &str| text.parse::<u64>().map_err(of(text));
+    let (step, nth) = (number(step)? as usize, number(nth)? as usize);
+    let start = number(start)?;
+    rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).map_err(of("timer slack"))?;
+    let voice = Voice::new(mounts::output()?);
+    let frames = match player_of(&read_job()?) {
+        Ok(player) => player.member(step, nth, start),
+        Err(why) => vec![Frame::Failed(why)],
+    };
+    voice.say(&frames).map_err(of("the programs' process"))
 }
 
 #[cfg(test)]

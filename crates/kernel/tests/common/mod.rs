@@ -51,6 +51,7 @@ pub fn spec(workload: Script) -> RunSpec {
         workload,
         changes: vec![],
         membind: None,
+        groups: sim::spec::Groups::default(),
         monitors: false,
         params: Params::default(),
         seed: 1,

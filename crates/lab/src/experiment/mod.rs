@@ -12,6 +12,7 @@ mod compared;
 mod disks;
 mod expand;
 mod foreign;
+mod groups;
 mod guest;
 pub mod kernels;
 mod machine;
@@ -51,7 +52,7 @@ use expand::{Choices, alternatives, expand};
 use node::{Node, Table};
 use range::At;
 use read::read;
-use sim::spec::FsKind;
+use sim::spec::{FsKind, Groups};
 use sim::{Params, RunSpec};
 use std::path::Path;
 pub use text::{quoted, read_text};
@@ -70,7 +71,7 @@ pub struct Overrides {
     pub machine: Option<String>,
 }
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "name",
     "iterations",
     "seed",
@@ -79,6 +80,7 @@ const KEYS: [&str; 16] = [
     "machine",
     "guest",
     "workload",
+    "groups",
     "policies",
     "params",
     "at",
@@ -237,6 +239,7 @@ pub fn parse(
         machines,
         params: watched(params(table.get("params"))?, table.get("monitors"))?,
         changes: changes::changes(table.get("at"), time_limit)?,
+        groups: groups::groups(table.get("groups"), engine(&policies))?,
         filesystems: Vec::new(),
         policies,
     };
@@ -248,6 +251,10 @@ pub fn parse(
         for (_, workload) in parts.workloads.on(&made.machine) {
             workload::fits(runs, workload, &made.machine)?;
         }
+    }
+    for (_, groups) in &parts.groups {
+        let workloads = parts.workloads.all();
+        groups::members(runs, table.get("groups"), groups, workloads)?;
     }
     no_parameter_twice(table.get("params"), &parts.machines)?;
     let cells = parts.count();
@@ -293,6 +300,7 @@ fn rank(key: &str) -> usize {
         "policy" => 4,
         "filesystem" => 3,
         k if k.starts_with("params") || k.starts_with("at.") || k == "monitors" => 2,
+        k if k.starts_with("groups.") => 2,
         k if k.starts_with("workload") => 1,
         _ => 0,
     }
@@ -413,6 +421,7 @@ struct Parts {
     workloads: OnMachines,
     params: Vec<(Choices, Params, bool)>,
     changes: Vec<(Choices, Changes)>,
+    groups: Vec<groups::Variant>,
     filesystems: Vec<FsKind>,
     policies: Vec<policy::Named>,
 }
@@ -432,6 +441,7 @@ impl Parts {
             self.workloads.count(),
             self.params.len(),
             self.changes.len(),
+            self.groups.len(),
             self.filesystems.len(),
             self.policies.len(),
         ]
@@ -445,17 +455,16 @@ impl Parts {
         for machine in &self.machines {
             for workload in self.workloads.on(&machine.machine) {
                 for params in &self.params {
-                    for changes in &self.changes {
+                    for (changes, groups) in product(&self.changes, &self.groups) {
                         let outer = Outer {
                             machine,
                             workload,
                             params,
                             changes,
+                            groups,
                         };
-                        for &filesystem in &self.filesystems {
-                            for named in &self.policies {
-                                cells.push(self.cell(&outer, filesystem, named, settings)?);
-                            }
+                        for (&filesystem, named) in product(&self.filesystems, &self.policies) {
+                            cells.push(self.cell(&outer, filesystem, named, settings)?);
                         }
                     }
                 }
@@ -483,11 +492,13 @@ impl Parts {
         let (workload_choices, workload) = outer.workload;
         let (param_choices, params, monitors) = outer.params;
         let (change_choices, changes) = outer.changes;
+        let (group_choices, groups) = outer.groups;
         let choices = [
             machine_choices,
             workload_choices,
             param_choices,
             change_choices,
+            group_choices,
         ];
         let mut axes = choices.map(|c| &c[..]).concat();
         if self.filesystems.len() > 1 {
@@ -529,6 +540,10 @@ impl Parts {
                 policy: policy.clone(),
                 workload: script,
                 membind: workload.membind.as_ref().map(|b| b.0),
+                groups: Groups {
+                    all: groups.clone(),
+                    of_workload: workload.group.clone(),
+                },
                 monitors: *monitors,
                 params: params.clone(),
                 seed: 0,
@@ -583,6 +598,20 @@ struct Outer<'a> {
     workload: &'a (Choices, workload::Workload),
     params: &'a (Choices, Params, bool),
     changes: &'a (Choices, Changes),
+    groups: &'a groups::Variant,
+}
+
+/// Returns all pairs of the elements of two lists; the first list's vary slowest.
+fn product<'a, A, B>(first: &'a [A], second: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
+    first
+        .iter()
+        .flat_map(move |a| second.iter().map(move |b| (a, b)))
+}
+
+/// Returns the name of the first policy that is a model and no real kernel; `None`: there is none.
+fn engine(policies: &[policy::Named]) -> Option<&str> {
+    let model = policies.iter().find(|p| p.kernel.is_none());
+    model.map(|p| p.policy.name.as_str())
 }
 
 /// Returns the filesystems under test: those of the experiment's key `filesystem`, or, if the

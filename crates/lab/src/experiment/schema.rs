@@ -34,6 +34,10 @@ struct ExperimentFile {
     guest: Option<String>,
     /// The workload that runs.
     workload: WorkloadTable,
+    /// Memory control groups (cgroup v2), which real kernels alone have. A table inside a group's is
+    /// a group inside it: [groups.web.worker].
+    #[serde(default)]
+    groups: BTreeMap<String, sim::spec::GroupSettings>,
     /// Policies defined by this experiment.
     #[serde(default)]
     policies: BTreeMap<String, PolicyTable>,
@@ -157,6 +161,10 @@ struct WorkloadTable {
     /// `numactl --membind`. Without it memory comes from any node, from node 0 on.
     #[serde(default)]
     membind: Option<u32>,
+    /// The memory control group that all programs of the workload run in; `cgexec -g GROUP PROGRAM`
+    /// in a command runs one program in a group.
+    #[serde(default)]
+    group: Option<String>,
 }
 
 #[derive(JsonSchema)]
@@ -250,6 +258,7 @@ pub fn schema() -> Value {
             "SecondSpec",
             "ZoneSpec",
             "WorkloadTable",
+            "GroupSettings",
             "AtTable",
         ] {
             if let Some(properties) = definitions

@@ -87,6 +87,15 @@ impl OnMachines {
         self.by_cpus.values().next().map_or(0, Vec::len)
     }
 
+    /// Returns the workloads of all machines; those of machines with other numbers of CPUs differ in
+    /// their command lines.
+    pub fn all(&self) -> impl Iterator<Item = &Workload> + Clone {
+        self.by_cpus
+            .values()
+            .flatten()
+            .map(|(_, workload)| workload)
+    }
+
     /// Returns the workloads of a machine of the experiment.
     pub fn on(&self, machine: &Machine) -> &[(Choices, Workload)] {
         let own = self.by_cpus.get(&machine.cpus);

@@ -3,6 +3,7 @@
 use super::{Overrides, files_near, parse, quoted};
 use crate::diagnostic::{Diagnostic, Source};
 use crate::model::Experiment;
+use crate::rows;
 use std::path::Path;
 
 /// The options of the command line for such an experiment.
@@ -79,6 +80,13 @@ impl TraceRun {
     pub fn experiment(&self, overrides: &Overrides) -> Result<Experiment, Diagnostic> {
         let source = Source::new("run --trace", self.text());
         let mut experiment = parse(&source, &files_near(Path::new("run --trace")), overrides)?;
+        // Without `compare` the runs are compared by what a job or a recording is about.
+        if experiment.figures.is_empty() {
+            let first = experiment.cells.first();
+            let names = first.map_or(Vec::new(), |cell| cell.spec.workload.figures());
+            let figures = names.into_iter().filter_map(|name| rows::figure(name).ok());
+            experiment.figures = figures.collect();
+        }
         for cell in &mut experiment.cells {
             let span = cell.spec.workload.recorded_ns();
             cell.spec.sample_ns = cell.spec.sample_ns.max(span / MOST_SAMPLES);

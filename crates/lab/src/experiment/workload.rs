@@ -19,9 +19,9 @@ const KINDS: [&str; 3] = ["command", "trace", "fio"];
 const TRACE_KEYS: [&str; 4] = ["timing", "lenient", "format", "unit"];
 
 /// Every key of the table.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "command", "trace", "fio", "files", "timing", "lenient", "format", "unit", "membind", "name",
-    "threads",
+    "threads", "group",
 ];
 
 /// A workload with its names and its binding.
@@ -36,6 +36,8 @@ pub struct Workload {
     pub threads: String,
     /// The node that its memory comes from, and the place of this setting.
     pub membind: Option<(u32, Place)>,
+    /// The memory control group that all its programs run in, if one is named.
+    pub group: Option<String>,
 }
 
 /// Reads the table `[workload]` (`node`) of an experiment in `folder`. Returns all workloads, with
@@ -80,16 +82,20 @@ pub fn bound(
         None => String::new(),
     };
     let bindings = bindings(key("membind"))?;
-    let mut all = Vec::with_capacity(scripts.len() * bindings.len());
+    let groups = groups_of(key("group"))?;
+    let mut all = Vec::with_capacity(scripts.len() * bindings.len() * groups.len());
     for (choices, script, threads) in scripts {
         for (bound, membind) in &bindings {
-            let workload = Workload {
-                script: script.clone(),
-                name: name.clone(),
-                threads: threads.clone(),
-                membind: membind.clone(),
-            };
-            all.push(([&choices[..], bound].concat(), workload));
+            for (grouped, group) in &groups {
+                let workload = Workload {
+                    script: script.clone(),
+                    name: name.clone(),
+                    threads: threads.clone(),
+                    membind: membind.clone(),
+                    group: group.clone(),
+                };
+                all.push(([&choices[..], bound, grouped].concat(), workload));
+            }
         }
     }
     Ok(all)
@@ -115,6 +121,25 @@ fn threads(node: Option<&Node>, scripts: usize) -> Result<Vec<String>, Diagnosti
     names
         .into_iter()
         .map(|(_, node)| read(node, "workload.threads"))
+        .collect()
+}
+
+/// Reads `workload.group`, the name of a memory control group or a list of names. Returns each with
+/// the choice that leads to it; without the key a single entry without a group.
+fn groups_of(node: Option<&Node>) -> Result<Vec<(Choices, Option<String>)>, Diagnostic> {
+    let path = "workload.group";
+    let Some(node) = node else {
+        return Ok(vec![(Choices::new(), None)]);
+    };
+    let names = alternatives(node, path)?;
+    let several = names.len() > 1;
+    names
+        .into_iter()
+        .map(|(text, at)| {
+            let name: String = read(at, path)?;
+            let choices = several.then(|| (path.to_owned(), text));
+            Ok((choices.into_iter().collect(), Some(name)))
+        })
         .collect()
 }
 
@@ -489,6 +514,7 @@ pub fn fits(node: &Node, workload: &Workload, machine: &Machine) -> Result<(), D
             format!("accepted: {}", e.accepted),
         )
     };
+    script.devices_are_there().map_err(refused)?;
     script.needs_are_met(&points).map_err(refused)?;
     script.mounts_are_there(&points).map_err(|e| {
         let key = ["command", "fio", "trace"];

@@ -354,6 +354,9 @@ pub fn explain(name: &str) -> Result<Vec<Entry>, Vec<&'static str>> {
         true => "kernel:NAME",
         false => name,
     };
+    // Figures of all memory control groups share their entries.
+    let of_group = glossary::group_entry(name);
+    let name = of_group.as_deref().unwrap_or(name);
     let wanted = plain(name);
     // Entries with this as their own name, else those with it among their names.
     let by = |wanted: &str| -> Vec<Entry> {

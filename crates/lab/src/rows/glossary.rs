@@ -3,6 +3,7 @@
 
 mod compaction;
 mod forms;
+mod groups;
 mod kind;
 mod linux;
 mod numa;
@@ -11,6 +12,7 @@ mod real;
 mod report;
 mod screen;
 
+pub use groups::entry_of as group_entry;
 pub use kind::Kind;
 use std::sync::LazyLock;
 
@@ -134,6 +136,7 @@ pub fn words() -> &'static [Word] {
             numa::WORDS,
             forms::WORDS,
             real::WORDS,
+            groups::WORDS,
             screen::WORDS,
             report::WORDS,
             linux::WORDS,

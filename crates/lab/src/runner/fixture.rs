@@ -82,6 +82,7 @@ fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
         workload: workload::Script::default(),
         changes: Vec::new(),
         membind: None,
+        groups: sim::spec::Groups::default(),
         monitors: false,
         params: Params::default(),
         seed: 0,

@@ -128,6 +128,7 @@ mod tests {
             workload: workload::parse("sleep 1").expect("a command"),
             changes: Vec::new(),
             membind: None,
+            groups: crate::spec::Groups::default(),
             monitors: false,
             params,
             seed: 1,

@@ -103,6 +103,7 @@ pub fn spec(machine: Machine, filesystem: FsKind, command: &str) -> RunSpec {
         workload: workload::parse(command).expect("a valid command"),
         changes: Vec::new(),
         membind: None,
+        groups: sim::spec::Groups::default(),
         monitors: false,
         params: Params::default(),
         seed: 7,

@@ -35,15 +35,15 @@ pub(super) const WORDS: &[Word] = &[
             "memory.min",
         ],
         "A group of tasks with limits of its own. memory.max is a hard limit, at which the group reclaims its own pages and at last is killed; \
-         memory.low and memory.min protect its pages from the reclaim of others. Not modelled: the engine has one set of lists and limits \
-         for all tasks. A real kernel (`lowmark kernel`) has them.",
+         memory.low and memory.min protect its pages from the reclaim of others. The engine has no groups: one set of lists and limits \
+         for all tasks. Real kernels have them: [groups] in an experiment, `cgexec -g GROUP` in its command.",
         &["memory.high", "OOM"],
     ),
     word(
         "memory.high",
         &["memory.high events"],
         "The soft limit of a control group (v2): above it each task of the group reclaims and is made to sleep on its way back to user \
-         space, up to two seconds at a time, which looks like a hang without I/O. Not modelled, as control groups are not.",
+         space, up to two seconds at a time, which looks like a hang without I/O. The engine has no groups; in real kernels it is `high` of [groups].",
         &["cgroup"],
     ),
     word(
@@ -109,7 +109,7 @@ pub(super) const WORDS: &[Word] = &[
             "sacrifice child",
         ],
         "Out of memory: an allocation found no page after reclaim had failed for several rounds, and the process with the most memory is \
-         killed. Modelled, with the kernel's report in `oom.txt`; oom_score_adj, limits of control groups and systemd-oomd are not.",
+         killed. Modelled, with the kernel's report in `comparison.txt` of the results; oom_score_adj, limits of control groups and systemd-oomd are not.",
         &["Mem-Info", "other endings"],
     ),
     word(
@@ -164,7 +164,7 @@ pub(super) const WORDS: &[Word] = &[
         "Mem-Info",
         &["show_mem", "show_free_areas", "sysrq-m", "Node 0"],
         "The kernel's list of memory at an OOM kill or a failed allocation: per node and zone the free pages, watermarks and lists, then free \
-         blocks by order, page cache, swap, and the processes. Lowmark prints it in the kernel's words at an OOM kill (`oom.txt`).",
+         blocks by order, page cache, swap, and the processes. Lowmark prints it in the kernel's words at an OOM kill (`comparison.txt`).",
         &["active_anon", "lowmem_reserve[]", "free blocks", "OOM"],
     ),
     word(

@@ -1,0 +1,93 @@
+//! Memory control groups (cgroup v2).
+
+use crate::wire::GroupJob;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The mount point of the kernel's groups.
+pub const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// The controllers that groups get, as far as the kernel has them; the first one must be there.
+const CONTROLLERS: [&str; 3] = ["memory", "cpu", "io"];
+
+/// Returns the folder of a group from its name, which has points between nested groups.
+pub fn folder(name: &str) -> PathBuf {
+    Path::new(CGROUPS).join(name.replace('.', "/"))
+}
+
+/// Makes groups, parents before their children, and writes their settings.
+///
+/// # Errors
+/// The kernel has no memory control groups, or refuses a setting; in one line.
+pub fn make(groups: &[GroupJob]) -> Result<(), String> {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    hand_down(Path::new(CGROUPS))?;
+    for group in groups {
+        let folder = folder(&group.name);
+        let of_group = |why: io::Error| format!("the group `{}`: {why}", group.name);
+        fs::create_dir(&folder).map_err(of_group)?;
+        let inside = format!("{}.", group.name);
+        if groups.iter().any(|g| g.name.starts_with(&inside)) {
+            hand_down(&folder)?;
+        }
+        for (file, text) in &group.settings {
+            let written = fs::write(folder.join(file), text);
+            written.map_err(|why| format!("the group `{}`: {file} = {text}: {why}", group.name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives the groups inside a group the controllers of the group.
+fn hand_down(folder: &Path) -> Result<(), String> {
+    let listed = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
+    let has = |controller: &&&str| {
+        listed
+            .split_ascii_whitespace()
+            .any(|word| word == **controller)
+    };
+    if !has(&&CONTROLLERS[0]) {
+        return Err("this kernel has no memory control groups (CONFIG_MEMCG)".to_owned());
+    }
+    CONTROLLERS.iter().filter(has).try_for_each(|controller| {
+        let file = folder.join("cgroup.subtree_control");
+        let written = fs::write(&file, format!("+{controller}"));
+        written.map_err(|why| format!("`+{controller}` into {}: {why}", file.display()))
+    })
+}
+
+/// Moves the calling process into a group. Memory that it has been charged for stays with the group
+/// that it leaves.
+///
+/// # Errors
+/// There is no such group, or it has groups inside it.
+pub fn enter(name: &str) -> io::Result<()> {
+    fs::write(folder(name).join("cgroup.procs"), "0")
+}
+
+/// Returns how many processes of a group the OOM killer has ended; 0 if there is no such group.
+pub fn oom_kills(name: &str) -> u64 {
+    let text = fs::read_to_string(folder(name).join("memory.events")).unwrap_or_default();
+    let mut lines = text.lines();
+    let count = lines.find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok());
+    count.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nested_groups_are_nested_folders() {
+        assert_eq!(folder("web.worker"), Path::new("/sys/fs/cgroup/web/worker"));
+    }
+
+    #[test]
+    fn a_run_without_groups_needs_no_controllers() {
+        assert_eq!(make(&[]), Ok(()));
+        assert_eq!(oom_kills("there-is-no-such-group"), 0);
+    }
+}
