@@ -1,5 +1,6 @@
 //! The kernel of a run, in one of the back ends.
 
+use crate::build::{BuildError, Built};
 use crate::guest;
 use crate::process::Process;
 use crate::qemu;
@@ -11,9 +12,28 @@ use std::path::{Path, PathBuf};
 /// A kernel of one of the back ends, and what its guests need.
 pub(crate) enum Bootable {
     /// A kernel that was built for User-Mode Linux.
-    Uml(crate::build::Built),
+    Uml(Built),
     /// A kernel for QEMU.
     Qemu(qemu::Bootable),
+}
+
+/// Finds the kernel of this name for User-Mode Linux. Where only a QEMU guest has one of the name,
+/// the error says how that one is run.
+///
+/// # Errors
+/// There is none, it is damaged, or another version of this program built it.
+pub fn find_uml(name: &str) -> Result<Built, BuildError> {
+    crate::build::find(name).map_err(|e| match e {
+        BuildError::Input { accepted, .. } if qemu::installed::find(name).is_ok() => {
+            BuildError::Input {
+                what: format!("the kernel {name} is there for QEMU, and none for User-Mode Linux"),
+                accepted: format!(
+                    "`guest = \"qemu\"` in the experiment (`--set 'guest=\"qemu\"'`), or {accepted}"
+                ),
+            }
+        }
+        other => other,
+    })
 }
 
 impl Bootable {
@@ -21,7 +41,10 @@ impl Bootable {
     pub fn find(spec: &RunSpec, kernel: &Kernel) -> Result<Self, String> {
         match kernel.guest {
             Guest::Uml => {
-                let built = crate::build::find(&kernel.build).map_err(|e| e.to_string())?;
+                let built = find_uml(&kernel.build).map_err(|e| match e.help() {
+                    Some(help) => format!("{e}; {help}"),
+                    None => e.to_string(),
+                })?;
                 ticks_as(&built.name, built.record.hz, spec)?;
                 if guest::movable(&spec.machine) > 0 && built.record.own_patches.is_empty() {
                     return Err(format!(

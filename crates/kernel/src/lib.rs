@@ -25,6 +25,7 @@ pub mod spec;
 pub mod store;
 pub mod virtio;
 
+pub use bootable::find_uml;
 pub use guest_binary::{guest_binary, includes_guest};
 pub use run::{HostUse, PATIENCE, Refused, owned, refuses, run};
 pub use spec::{Guest, Kernel};

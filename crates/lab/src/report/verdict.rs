@@ -17,6 +17,7 @@ use super::terminal::{Col, Screen, readable, spaced, titled};
 use crate::figures::claim::{Claim, SummaryRow, SummaryTable, Verdict};
 use crate::figures::stats;
 use crate::model::{Better, Outcomes};
+use sim::Outcome;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -94,7 +95,31 @@ fn notes(outcomes: &Outcomes, comparison: &Comparison, tables: &[SummaryTable]) 
     let any = tables.iter().any(finished);
     let missing = tables.iter().filter(|t| any && !finished(t));
     notes.extend(missing.map(|t| format!("no run that completed has `{}`", t.metric)));
+    let claims = |t: &SummaryTable| {
+        let mut claims = t.rows.iter().filter_map(|r| r.comparison);
+        claims.any(|c| matches!(c.verdict, Verdict::Less | Verdict::More))
+    };
+    let compared = outcomes.experiment.cells.iter().any(|cell| !cell.baseline);
+    if compared && never_reclaimed(outcomes) && !tables.first().is_some_and(claims) {
+        notes.insert(
+            0,
+            "no run reclaimed a page: the workload fits into the machine's memory, so settings of \
+             reclaim have nothing to do"
+                .to_owned(),
+        );
+    }
     notes
+}
+
+/// Returns true if runs completed that count scanned pages, and none of them scanned one.
+fn never_reclaimed(outcomes: &Outcomes) -> bool {
+    let runs = outcomes.results.iter().flatten().flatten();
+    let scans = |name: &str| name.starts_with("pgscan") && !name.contains("throttle");
+    let mut counted = runs
+        .filter(|r| r.outcome == Outcome::Completed)
+        .flat_map(|r| r.counters.iter().filter(|(name, _)| scans(name)))
+        .peekable();
+    counted.peek().is_some() && counted.all(|(_, pages)| *pages == 0)
 }
 
 /// Returns a sentence for each cell and memory control group in which the OOM killer ended

@@ -385,10 +385,10 @@ pub fn explain(name: &str) -> Result<Vec<Entry>, Vec<&'static str>> {
             && let Some((rest, end)) = stem.rsplit_once('_')
         {
             let known = [
-                "dma", "dma32", "normal", "movable", "high", "mean", "max", "avg",
+                "dma", "dma32", "normal", "movable", "high", "mean", "max", "avg", "p50", "p90",
+                "p95", "p99", "p999",
             ]
-            .contains(&end)
-                || (end.starts_with('p') && end[1..].bytes().all(|b| b.is_ascii_digit()));
+            .contains(&end);
             if !known {
                 break;
             }

@@ -2,6 +2,7 @@
 //! that reviewers of *writeback-from-reclaim* asked.
 
 mod compaction;
+mod disks;
 mod forms;
 mod groups;
 mod kind;
@@ -137,6 +138,7 @@ pub fn words() -> &'static [Word] {
             forms::WORDS,
             real::WORDS,
             groups::WORDS,
+            disks::WORDS,
             screen::WORDS,
             report::WORDS,
             linux::WORDS,

@@ -409,7 +409,10 @@ fn impossible(
     let nearest = if ways.is_empty() {
         "no goal alone stands in the way: several have to be eased".into()
     } else {
-        format!("one of these instead would be met: {}", ways.join(", "))
+        format!(
+            "with the search's seeds one of these instead was met, and under other seeds it may not be: {}",
+            ways.join(", ")
+        )
     };
     Ok(NoAnswer::Impossible { reason, nearest })
 }

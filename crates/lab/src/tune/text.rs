@@ -383,10 +383,24 @@ impl AnswerReport<'_> {
                 "The goals hold, also under {} other seeds and with every cost half as large and half as large again.",
                 question.seeds
             ),
-            false => "The goals hold with the search's seeds, but not under every change of costs and seeds.".to_owned(),
+            false => {
+                let last = answer.rungs.last().and_then(|rung| rung.refused.as_ref());
+                let why = last.map_or(String::new(), |refused| {
+                    let times = question.goals.times(&refused.figures);
+                    format!(" ({}: {times})", refused.case.name())
+                });
+                format!(
+                    "No setting that was found meets the goals under other seeds and costs{why}; the nearest does \
+                     with the search's own seeds alone."
+                )
+            }
         };
-        let sentence = verdict::sentence(&lines.collect::<Vec<_>>(), &changes);
-        format!("{sentence}\n{holds}")
+        let lines: Vec<String> = lines.collect();
+        let sentence = verdict::sentence(&lines, &changes, chosen.holds);
+        match chosen.holds {
+            true => format!("{sentence}\n{holds}"),
+            false => format!("{holds}\n{sentence}"),
+        }
     }
 
     /// Lists the settings that were tried before the chosen one, and why each was refused.

@@ -89,8 +89,9 @@ impl Change {
     }
 }
 
-/// Returns the sentence for settings such as `dirty_bytes=8388608`.
-pub fn sentence(settings: &[String], changes: &[Change]) -> String {
+/// Returns the sentence for settings such as `dirty_bytes=8388608`. Settings under which the goals
+/// do not hold (`holds`) are called the nearest, and not told to be set.
+pub fn sentence(settings: &[String], changes: &[Change], holds: bool) -> String {
     let of = |better: bool| -> Vec<String> {
         let these = changes.iter().filter(|change| change.better == better);
         these.map(Change::text).collect()
@@ -104,7 +105,11 @@ pub fn sentence(settings: &[String], changes: &[Change]) -> String {
         true => "at no price in these figures".to_owned(),
         false => format!("the price: {}", prices.join(", ")),
     };
-    format!("Set {}: {gains}; {price}.", settings.join(", "))
+    let settings = settings.join(", ");
+    match holds {
+        true => format!("Set {settings}: {gains}; {price}."),
+        false => format!("Nearest: {settings}: {gains}; {price}."),
+    }
 }
 
 #[cfg(test)]
@@ -133,14 +138,15 @@ mod tests {
         let set = ["dirty_bytes=8388608".to_owned()];
         let changes = changes(&figures(123, 118.1, 6), &figures(50, 98.3, 11), &goals);
         assert_eq!(
-            sentence(&set, &changes),
+            sentence(&set, &changes, true),
             "Set dirty_bytes=8388608: longest answer 123 -> 50 ms (-59 %); the price: throughput 118.1 -> 98.3 MB/s \
              (-17 %), memory kept free 6.0 -> 11.0 MiB (+83 %)."
         );
+        assert!(sentence(&set, &changes, false).starts_with("Nearest: dirty_bytes=8388608: "));
         // A figure that stays the same is neither.
         let changes = super::changes(&figures(123, 118.1, 6), &figures(123, 120.0, 6), &goals);
         assert_eq!(
-            sentence(&set, &changes),
+            sentence(&set, &changes, true),
             "Set dirty_bytes=8388608: throughput 118.1 -> 120.0 MB/s (+1.6 %); at no price in these figures."
         );
     }
