@@ -8,8 +8,23 @@ use std::path::{Path, PathBuf};
 /// The mount point of the kernel's groups.
 pub const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// The controllers that groups get, as far as the kernel has them; the first one must be there.
-const CONTROLLERS: [&str; 3] = ["memory", "cpu", "io"];
+/// The controller that all groups have.
+const MEMORY: &str = "memory";
+
+/// Returns the controllers that groups with these settings need: memory, and those of their files
+/// (`io` for `io.weight`). As with systemd, a controller is on only where a setting needs it: with
+/// `io` dirty pages are limited and written group by group, which is another kernel to a writer.
+fn controllers(groups: &[GroupJob]) -> Vec<&str> {
+    let files = groups.iter().flat_map(|group| &group.settings);
+    let named = files.filter_map(|(file, _)| file.split('.').next());
+    let mut all = vec![MEMORY];
+    for controller in named {
+        if !all.contains(&controller) {
+            all.push(controller);
+        }
+    }
+    all
+}
 
 /// Returns the folder of a group from its name, which has points between nested groups.
 pub fn folder(name: &str) -> PathBuf {
@@ -24,14 +39,15 @@ pub fn make(groups: &[GroupJob]) -> Result<(), String> {
     if groups.is_empty() {
         return Ok(());
     }
-    hand_down(Path::new(CGROUPS))?;
+    let controllers = controllers(groups);
+    hand_down(Path::new(CGROUPS), &controllers)?;
     for group in groups {
         let folder = folder(&group.name);
         let of_group = |why: io::Error| format!("the group `{}`: {why}", group.name);
         fs::create_dir(&folder).map_err(of_group)?;
         let inside = format!("{}.", group.name);
         if groups.iter().any(|g| g.name.starts_with(&inside)) {
-            hand_down(&folder)?;
+            hand_down(&folder, &controllers)?;
         }
         for (file, text) in &group.settings {
             let written = fs::write(folder.join(file), text);
@@ -41,18 +57,21 @@ pub fn make(groups: &[GroupJob]) -> Result<(), String> {
     Ok(())
 }
 
-/// Gives the groups inside a group the controllers of the group.
-fn hand_down(folder: &Path) -> Result<(), String> {
+/// Gives the groups inside a group these controllers.
+fn hand_down(folder: &Path, controllers: &[&str]) -> Result<(), String> {
     let listed = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
-    let has = |controller: &&&str| {
+    let has = |controller: &str| {
         listed
             .split_ascii_whitespace()
-            .any(|word| word == **controller)
+            .any(|word| word == controller)
     };
-    if !has(&&CONTROLLERS[0]) {
-        return Err("this kernel has no memory control groups (CONFIG_MEMCG)".to_owned());
-    }
-    CONTROLLERS.iter().filter(has).try_for_each(|controller| {
+    controllers.iter().try_for_each(|controller| {
+        if !has(controller) {
+            return Err(match *controller {
+                MEMORY => "this kernel has no memory control groups (CONFIG_MEMCG)".to_owned(),
+                other => format!("this kernel's groups have no controller `{other}`"),
+            });
+        }
         let file = folder.join("cgroup.subtree_control");
         let written = fs::write(&file, format!("+{controller}"));
         written.map_err(|why| format!("`+{controller}` into {}: {why}", file.display()))
@@ -83,6 +102,17 @@ mod tests {
     #[test]
     fn nested_groups_are_nested_folders() {
         assert_eq!(folder("web.worker"), Path::new("/sys/fs/cgroup/web/worker"));
+    }
+
+    #[test]
+    fn a_controller_is_on_where_a_setting_needs_it() {
+        let group = |file: &str| GroupJob {
+            name: "a".to_owned(),
+            settings: vec![(file.to_owned(), "1".to_owned())],
+        };
+        assert_eq!(controllers(&[group("memory.max")]), ["memory"]);
+        let both = [group("io.weight"), group("cpu.weight"), group("io.weight")];
+        assert_eq!(controllers(&both), ["memory", "io", "cpu"]);
     }
 
     #[test]

@@ -13,6 +13,8 @@ const VMSTAT: &str = "/proc/vmstat";
 /// hardly any memory, here or in the kernel.
 pub struct Looks {
     files: Vec<(String, File)>,
+    /// Files that are read by [`Self::take_all`] alone.
+    ends: Vec<(String, File)>,
     contents: Vec<u8>,
     frame: Vec<u8>,
 }
@@ -21,6 +23,12 @@ impl Looks {
     /// Opens those of the files that can be read; a look then reads them all. The others are passed
     /// over.
     pub fn open(paths: &[String]) -> Self {
+        Self::with_ends(paths, &[])
+    }
+
+    /// Opens files as [`Self::open`] does, and further ones, `ends`, that are read only where
+    /// [`Self::take_all`] is called.
+    pub fn with_ends(paths: &[String], ends: &[String]) -> Self {
         let readable = |path: &String| {
             let file = File::open(path).ok()?;
             file.read_at(&mut [0; 1], 0).ok()?;
@@ -28,6 +36,7 @@ impl Looks {
         };
         Self {
             files: paths.iter().filter_map(readable).collect(),
+            ends: ends.iter().filter_map(readable).collect(),
             contents: vec![0; 16 << 10],
             frame: Vec::new(),
         }
@@ -44,7 +53,21 @@ impl Looks {
     /// # Errors
     /// A file can't be read any more, or the writer fails.
     pub fn take(&mut self, at: u64, to: &mut impl Write) -> io::Result<()> {
-        for (path, file) in &self.files {
+        self.read_all(at, false, to)
+    }
+
+    /// Takes a look at all files, those included that are read at the ends alone.
+    ///
+    /// # Errors
+    /// A file can't be read any more, or the writer fails.
+    pub fn take_all(&mut self, at: u64, to: &mut impl Write) -> io::Result<()> {
+        self.read_all(at, true, to)
+    }
+
+    /// Reads the files, those of the ends too if it is one (`end`), and writes them as frames.
+    fn read_all(&mut self, at: u64, end: bool, to: &mut impl Write) -> io::Result<()> {
+        let ends = self.ends.iter().filter(|_| end);
+        for (path, file) in self.files.iter().chain(ends) {
             let contents = &mut self.contents;
             let len = match path.as_str() {
                 VMSTAT => sys::as_others(|| read(file, contents)),
@@ -80,6 +103,26 @@ fn read(file: &File, contents: &mut Vec<u8>) -> io::Result<usize> {
 mod tests {
     use super::*;
     use crate::wire::Frame;
+
+    #[test]
+    fn files_of_the_ends_are_read_there_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        for name in ["a", "b"] {
+            std::fs::write(path(name), "x").unwrap();
+        }
+        let mut looks = Looks::with_ends(&[path("a")], &[path("b")]);
+        let mut frames = |all: bool| {
+            let mut out = Vec::new();
+            match all {
+                true => looks.take_all(0, &mut out).unwrap(),
+                false => looks.take(0, &mut out).unwrap(),
+            }
+            let mut from = &out[..];
+            std::iter::from_fn(|| Frame::read(&mut from).unwrap()).count()
+        };
+        assert_eq!((frames(true), frames(false), frames(true)), (2, 1, 2));
+    }
 
     #[test]
     fn files_are_read_anew_and_missing_ones_left_out() {

@@ -49,6 +49,10 @@ pub struct Job {
     /// Files below `/proc` and `/sys` that are read at the start, at every look and at the end;
     /// missing ones are left out.
     pub watch: Vec<String>,
+    /// Files that are read at the start and at the end alone, since reading them changes what the
+    /// kernel does.
+    #[serde(default)]
+    pub watch_ends: Vec<String>,
     /// Tracepoints to record while the workload runs, such as `vmscan/mm_vmscan_kswapd_wake`,
     /// optionally followed by a space and a filter in the kernel's syntax:
     /// `writeback/balance_dirty_pages pause > 0`. Missing ones are left out.

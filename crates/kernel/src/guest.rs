@@ -331,6 +331,7 @@ pub fn preparation(spec: &RunSpec) -> Job {
         changes: Vec::new(),
         sample_ns: 0,
         watch: Vec::new(),
+        watch_ends: Vec::new(),
         tracepoints: Vec::new(),
         trace_kb: 0,
         copy_page_ns: 0,
@@ -385,6 +386,7 @@ pub fn job(
             .into_iter()
             .chain(groups::watched(&spec.groups))
             .collect(),
+        watch_ends: groups::watched_at_ends(&spec.groups).collect(),
         tracepoints: TRACEPOINTS.map(String::from).into(),
         trace_kb: RING_KB,
         copy_page_ns: (params.cost_copy / 2.0 * costs) as u64,

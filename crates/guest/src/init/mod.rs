@@ -199,6 +199,11 @@ impl Desk {
     fn look(&mut self, at: u64) -> io::Result<()> {
         self.looks.take(at, &mut self.out)
     }
+
+    /// Takes the look at the start or the end, with the files that are read there alone.
+    fn look_at_end(&mut self, at: u64) -> io::Result<()> {
+        self.looks.take_all(at, &mut self.out)
+    }
 }
 
 /// Runs the job's script: starts the programs' process, takes the boot memory into use, waits a
@@ -218,9 +223,9 @@ fn run(out: &mut File, job: &Job) -> Step {
         Some(Frame::Failed(why)) => return Err(why),
         _ => return Err(death(&mut child)),
     }
-    let mut looks = Looks::open(&job.watch);
+    let mut looks = Looks::with_ends(&job.watch, &job.watch_ends);
     // A look to allocate the memory that looks need.
-    looks.take(0, &mut io::sink()).map_err(of("a look"))?;
+    looks.take_all(0, &mut io::sink()).map_err(of("a look"))?;
     for note in memory::boot(&job.boot)? {
         say(out, &Frame::Note(note))?;
     }
@@ -238,7 +243,7 @@ fn run(out: &mut File, job: &Job) -> Step {
         tracer.begin()?;
     }
     say(&mut desk.out, &Frame::Start(start))?;
-    desk.look(0).map_err(of("a look"))?;
+    desk.look_at_end(0).map_err(of("a look"))?;
     let desk = Arc::new(Mutex::new(desk));
     watch(&desk, job, start, &child)?;
     let mut to = child.stdin.take().expect("it was piped");
@@ -273,7 +278,7 @@ fn follow(desk: &Mutex<Desk>, from: &mut impl Read, child: &mut Child, start: u6
                 ended = true;
                 desk.over = true;
                 say(&mut desk.out, &frame)?;
-                desk.look(at).map_err(of("a look"))?;
+                desk.look_at_end(at).map_err(of("a look"))?;
                 let Desk { tracer, out, .. } = &mut *desk;
                 if let Some(tracer) = tracer {
                     let lost = tracer.end()?.iter().map(|(_, n)| n).sum();
@@ -288,7 +293,7 @@ fn follow(desk: &Mutex<Desk>, from: &mut impl Read, child: &mut Child, start: u6
             None if desk.over => return Ok(()),
             None => {
                 desk.over = true;
-                desk.look(clock().saturating_sub(start))
+                desk.look_at_end(clock().saturating_sub(start))
                     .map_err(of("a look"))?;
                 drop(desk);
                 return Err(death(child));
