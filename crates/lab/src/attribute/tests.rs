@@ -1,5 +1,6 @@
 use super::*;
 use crate::diagnostic::Source;
+use crate::report::terminal::Screen;
 use crate::runner::{self, RunOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -78,7 +79,7 @@ fn the_patch_that_did_it_is_named_and_no_other() {
         assert_ne!(writes(4, addition).finding, Finding::Less);
         assert_ne!(writes(4, addition).finding, Finding::More);
     }
-    let text = to_text(&found);
+    let text = to_text(&found, Screen::default());
     assert!(text.contains("nr_vmscan_write: patch 2 ("), "{text}");
     assert_eq!(to_json(&found)["rows"].as_array().map(Vec::len), Some(16));
 }
@@ -103,7 +104,7 @@ fn what_was_finished_is_kept_when_somebody_stops_it() {
     let second = row(&found, 2, Addition::First, "nr_vmscan_write");
     assert_eq!(second.finding, Finding::Open);
     assert!(second.without > 0.0 && second.n > 0, "{second:?}");
-    assert!(to_text(&found).contains("interrupted"));
+    assert!(to_text(&found, Screen::default()).contains("interrupted"));
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 use super::{Addition, Attribution, Finding, Row};
 use crate::report::number::short;
+use crate::report::terminal::Screen;
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Returns the findings as text for a terminal: for each group of cells sentences that answer, and
-/// a table; then the patches and the number of looks and runs.
-pub fn to_text(found: &Attribution) -> String {
+/// Returns the findings as text for a screen: for each group of cells sentences that answer, and a
+/// table; then the patches and the number of looks and runs.
+pub fn to_text(found: &Attribution, screen: Screen) -> String {
     let looks: Vec<String> = found.looks.iter().map(u32::to_string).collect();
     let mut out = format!(
         "{}: {} patches on {}, {}\n",
@@ -27,7 +28,7 @@ pub fn to_text(found: &Attribution) -> String {
         let rows: Vec<&Row> = found.rows.iter().filter(|r| r.group == group).collect();
         let _ = writeln!(out, "\n{group}");
         out += &answers(&rows);
-        out += &table(&rows);
+        out += &table(&rows, screen);
         out.push('\n');
     }
     for patch in &found.patches.patch {
@@ -45,9 +46,9 @@ pub fn to_text(found: &Attribution) -> String {
         found.lost
     );
     if found.interrupted {
-        out += "interrupted: what is not decided stands as `open`\n";
+        out += "interrupted: comparisons that are not decided stand as `open`\n";
     }
-    out
+    screen.broken(&out)
 }
 
 /// Returns a line for each figure that names the patches that moved it, as first and as last
@@ -85,7 +86,7 @@ fn answers(rows: &[&Row]) -> String {
         let (first, last) = (moved(Addition::First), moved(Addition::Last));
         let _ = writeln!(
             out,
-            "{figure}: {first}; of all patches, without which it is another: {last}"
+            "{figure}: moved by {first} where patches are added in order, by {last} where one alone is left out"
         );
     }
     out
@@ -93,7 +94,7 @@ fn answers(rows: &[&Row]) -> String {
 
 /// Returns the measured rows as a table, followed by the patches that switch nothing and those that
 /// change no byte.
-fn table(rows: &[&Row]) -> String {
+fn table(rows: &[&Row], screen: Screen) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header([
@@ -127,7 +128,7 @@ fn table(rows: &[&Row]) -> String {
     }
     let mut out = String::new();
     if rows.iter().any(|r| measured(&r)) {
-        out = format!("{table}\n");
+        out = format!("{}\n", screen.fitted(table));
     }
     for (finding, told) in [
         (Finding::Same, "the same bytes with and without"),

@@ -1,6 +1,7 @@
 use super::*;
 use crate::diagnostic::Source;
 use crate::experiment::{Overrides, parse};
+use crate::report::terminal::Screen;
 
 /// Returns an experiment of a quarter of a second.
 fn experiment(more: &str) -> Experiment {
@@ -59,7 +60,7 @@ fn two_policies_part_and_what_follows_is_in_order() {
     assert!(found.parted.is_sorted_by(|a, b| a.at <= b.at));
     // 3.16 does not wait in congestion_wait, so some kind of decision occurs on one side only.
     assert!(!found.parted.is_empty());
-    let text = to_text(&found);
+    let text = to_text(&found, Screen::default());
     assert!(
         text.contains("linux-3.0") && text.contains("A > ") && text.contains("B > "),
         "{text}"

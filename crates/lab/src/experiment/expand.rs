@@ -47,6 +47,13 @@ pub fn expand(node: &Node, path: &str) -> Result<Vec<Variant>, Diagnostic> {
     expand_table_or_leaf(node, path, "")
 }
 
+/// Returns all pairs of the elements of two lists; the first list's vary slowest.
+pub fn pairs<'a, A, B>(first: &'a [A], second: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
+    first
+        .iter()
+        .flat_map(move |a| second.iter().map(move |b| (a, b)))
+}
+
 /// Builds the error for a matrix with too many cells: `count` of them (`usize::MAX`: more than can
 /// be counted), at `place`.
 pub fn too_many(place: &Place, count: usize) -> Diagnostic {

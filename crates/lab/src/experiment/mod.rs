@@ -48,7 +48,7 @@ use crate::figures::values::renamed;
 use crate::model::{Cell, Experiment, Figure};
 use crate::rows;
 use changes::Changes;
-use expand::{Choices, alternatives, expand};
+use expand::{Choices, alternatives, expand, pairs};
 use node::{Node, Table};
 use range::At;
 use read::read;
@@ -247,15 +247,7 @@ pub fn parse(
         filesystems: filesystems_of(&root, table, &parts.machines)?,
         ..parts
     };
-    for made in &parts.machines {
-        for (_, workload) in parts.workloads.on(&made.machine) {
-            workload::fits(runs, workload, &made.machine)?;
-        }
-    }
-    for (_, groups) in &parts.groups {
-        let workloads = parts.workloads.all();
-        groups::members(runs, table.get("groups"), groups, workloads)?;
-    }
+    parts.workloads_fit(runs, table)?;
     no_parameter_twice(table.get("params"), &parts.machines)?;
     let cells = parts.count();
     // From here on `runs` is the number of runs: cells times iterations.
@@ -449,13 +441,27 @@ impl Parts {
         .fold(1, |n: usize, k| n.saturating_mul(*k))
     }
 
+    /// Checks that each machine has all that the workloads need, and each variant of the groups the
+    /// groups that they name. `runs` is the table `[workload]`, and `table` the experiment's.
+    fn workloads_fit(&self, runs: &Node, table: &Table) -> Result<(), Diagnostic> {
+        for made in &self.machines {
+            for (_, workload) in self.workloads.on(&made.machine) {
+                workload::fits(runs, workload, &made.machine)?;
+            }
+        }
+        for (_, groups) in &self.groups {
+            groups::members(runs, table.get("groups"), groups, self.workloads.all())?;
+        }
+        Ok(())
+    }
+
     /// Builds all cells of the matrix, with machines outermost and policies innermost.
     fn product(&self, settings: &RunSettings) -> Result<Vec<Cell>, Diagnostic> {
         let mut cells = Vec::with_capacity(self.count());
         for machine in &self.machines {
             for workload in self.workloads.on(&machine.machine) {
                 for params in &self.params {
-                    for (changes, groups) in product(&self.changes, &self.groups) {
+                    for (changes, groups) in pairs(&self.changes, &self.groups) {
                         let outer = Outer {
                             machine,
                             workload,
@@ -463,7 +469,7 @@ impl Parts {
                             changes,
                             groups,
                         };
-                        for (&filesystem, named) in product(&self.filesystems, &self.policies) {
+                        for (&filesystem, named) in pairs(&self.filesystems, &self.policies) {
                             cells.push(self.cell(&outer, filesystem, named, settings)?);
                         }
                     }
@@ -599,13 +605,6 @@ struct Outer<'a> {
     params: &'a (Choices, Params, bool),
     changes: &'a (Choices, Changes),
     groups: &'a groups::Variant,
-}
-
-/// Returns all pairs of the elements of two lists; the first list's vary slowest.
-fn product<'a, A, B>(first: &'a [A], second: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
-    first
-        .iter()
-        .flat_map(move |a| second.iter().map(move |b| (a, b)))
 }
 
 /// Returns the name of the first policy that is a model and no real kernel; `None`: there is none.

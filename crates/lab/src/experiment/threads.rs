@@ -87,8 +87,8 @@ impl OnMachines {
         self.by_cpus.values().next().map_or(0, Vec::len)
     }
 
-    /// Returns the workloads of all machines; those of machines with other numbers of CPUs differ in
-    /// their command lines.
+    /// Returns the workloads of all machines; those of machines with other numbers of CPUs differ
+    /// in their command lines.
     pub fn all(&self) -> impl Iterator<Item = &Workload> + Clone {
         self.by_cpus
             .values()

@@ -13,6 +13,7 @@
 
 pub mod along;
 mod answer;
+mod cautions;
 pub mod compare;
 pub mod curves;
 pub(crate) mod escape;

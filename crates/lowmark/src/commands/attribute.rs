@@ -40,7 +40,7 @@ pub fn run(args: &Attribute) -> Result<(), Failure> {
     let found = attribute::attribute(&tried, seeds, &mut round)?;
     match args.json {
         true => text::print_json(&attribute::to_json(&found))?,
-        false => text::print(&attribute::to_text(&found))?,
+        false => text::print(&attribute::to_text(&found, text::screen()))?,
     }
     if found.interrupted {
         let what = format!(

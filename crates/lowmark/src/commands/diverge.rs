@@ -29,7 +29,7 @@ pub fn run(args: &Diverge) -> Result<(), Failure> {
     };
     match args.json {
         true => text::print_json(&found),
-        false => text::print(&diverge::to_text(&found)),
+        false => text::print(&diverge::to_text(&found, text::screen())),
     }
 }
 
