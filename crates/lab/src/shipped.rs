@@ -27,6 +27,16 @@ pub fn meant(name: &str, folders: &[&str]) -> Option<(&'static str, &'static str
     paths.into_iter().find_map(found)
 }
 
+/// Returns the name of the shipped experiment that is most like a name which is none; `None` if
+/// none is alike.
+pub fn like(name: &str) -> Option<&'static str> {
+    let names = FILES.iter().filter_map(|(path, _)| {
+        let name = path.strip_prefix("experiments/")?.strip_suffix(".toml")?;
+        (!name.contains('/')).then_some(name)
+    });
+    crate::diagnostic::did_you_mean(name, names)
+}
+
 /// Returns the first sentence of the comment (`#`) at the head of a shipped file, which says what
 /// the file is for.
 pub fn about(text: &str) -> String {
@@ -54,6 +64,8 @@ mod tests {
         );
         assert_eq!(path("usb-stick"), Some("experiments/usb-stick.toml"));
         assert_eq!(path("none"), None);
+        assert_eq!(like("usb-deskop"), Some("usb-desktop"));
+        assert_eq!(like("something-else-entirely"), None);
         assert_eq!(about("# Two words. More.\n"), "Two words.");
     }
 }

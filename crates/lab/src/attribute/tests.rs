@@ -80,7 +80,10 @@ fn the_patch_that_did_it_is_named_and_no_other() {
         assert_ne!(writes(4, addition).finding, Finding::More);
     }
     let text = to_text(&found, Screen::default());
-    assert!(text.contains("nr_vmscan_write: patch 2 ("), "{text}");
+    assert!(
+        text.contains("nr_vmscan_write: moved by patch 2 ("),
+        "{text}"
+    );
     assert_eq!(to_json(&found)["rows"].as_array().map(Vec::len), Some(16));
 }
 

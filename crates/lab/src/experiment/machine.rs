@@ -374,8 +374,8 @@ fn load(of: &Named<'_>, name: &str, node: &Node, files: &Files<'_>) -> Result<No
             &node.place,
             format!("`{}`: `{name}`: {e}", of.key),
             format!(
-                "accepted: a TOML file with {}, relative to the experiment file's folder or a folder above it",
-                of.holds
+                "accepted: {}; a file is looked for from the experiment's folder upwards",
+                of.example
             ),
         )
     })?;

@@ -109,9 +109,11 @@ pub fn load(path: &Path, overrides: &Overrides) -> Result<Experiment, Diagnostic
         text = Ok(shipped.1.to_owned());
     }
     let text = text.map_err(|e| {
+        let like = crate::shipped::like(&name);
+        let like = like.map_or(String::new(), |like| format!("did you mean `{like}`? "));
         Diagnostic::placeless(
             format!("{name} can't be read: {e}"),
-            "accepted: an experiment file, such as experiments/usb-stick.toml",
+            format!("{like}accepted: an experiment file, or a name that `lowmark examples` lists"),
         )
     })?;
     let near = files_near(Path::new(&name));
@@ -196,7 +198,9 @@ pub fn parse(
     };
     if let Some(e) = table.0.iter().find(|e| !KEYS.contains(&e.key.as_str())) {
         let what = format!("unknown key `{}`", e.key);
-        return Err(Diagnostic::at(&e.place, what, one_of(&e.key, &KEYS)));
+        let meant = sysctls::meant(e).map(|key| format!("accepted: `{key}`"));
+        let accepted = meant.unwrap_or_else(|| one_of(&e.key, &KEYS));
+        return Err(Diagnostic::at(&e.place, what, accepted));
     }
     let at = At {
         node: &root,

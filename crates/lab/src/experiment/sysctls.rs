@@ -43,6 +43,19 @@ pub fn last_parts(node: &mut Node, files: Option<&Files<'_>>) -> Result<(), Diag
     }
 }
 
+/// Returns the key of an experiment under which a sysctl stands, for one that was written as a key
+/// of the experiment itself: `machine.sysctl.dirty_ratio` for `vm.dirty_ratio` or `dirty_ratio`.
+/// `None` if the entry names no sysctl.
+pub fn meant(entry: &Entry) -> Option<String> {
+    let inner = entry.node.table().and_then(|table| table.0.first());
+    let name = match inner {
+        Some(inner) => format!("{}.{}", entry.key, inner.key),
+        None => entry.key.clone(),
+    };
+    let info = sysctl::info(&name)?;
+    Some(format!("machine.sysctl.{}", info.key))
+}
+
 /// Reads a file in the form of sysctl.conf: `name = value` in each line, with `#` or `;` before
 /// comments and `-` before settings that may fail; if a name is repeated the last value counts.
 /// Names that are neither below `vm` nor known here belong to another part of the kernel, and are
