@@ -16,6 +16,7 @@ macro_rules! eprint {
     };
 }
 
+mod bars;
 mod cli;
 mod commands;
 mod failure;

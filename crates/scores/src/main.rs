@@ -138,7 +138,7 @@ fn simulate(series: &Series, plan: &Plan) -> Result<Vec<Outcomes>, String> {
     let options = RunOptions {
         jobs: std::thread::available_parallelism().map_or(1, Into::into),
         check: None,
-        progress: true,
+        progress: None,
         listeners: None,
         stop: Arc::default(),
     };

@@ -387,7 +387,7 @@ fn run(
     let options = RunOptions {
         jobs,
         check: check.then_some(Check::Full),
-        progress: false,
+        progress: None,
         listeners: None,
         stop: Default::default(),
     };

@@ -43,7 +43,7 @@ fn found(seeds: Seeds, stop_after: usize) -> Attribution {
     let options = RunOptions {
         jobs: 1,
         check: None,
-        progress: false,
+        progress: None,
         listeners: None,
         stop: Arc::clone(&stop),
     };

@@ -17,13 +17,13 @@ mod tests;
 
 pub use check::{Check, CheckFailure, INTERVAL_NS as CHECK_INTERVAL_NS, difference};
 pub use costs::{costs, takes_time, unequal};
+pub use progress::{Progress, ShowProgress};
 pub use settings::{Tried, settings};
 
 use crate::diagnostic::Diagnostic;
 use crate::model::{Cell, Experiment, HostRun, HostUse, Outcomes};
 use kernel::{Kernel, Refused};
 use mm::NoMemory;
-use progress::Progress;
 use sim::rng::{fnv1a, splitmix64};
 use sim::world::Listener;
 use sim::{Control, Outcome, RunResult, RunSpec};
@@ -43,8 +43,8 @@ pub struct RunOptions {
     pub jobs: usize,
     /// Runs every iteration twice, with recounts on the way, and compares; `None`: no check.
     pub check: Option<Check>,
-    /// True to show progress if standard error is a terminal.
-    pub progress: bool,
+    /// Makes the display of the run's progress; `None`: there is none.
+    pub progress: Option<ShowProgress>,
     /// Makes listeners for the events of some runs of the engine; `None`: no run has one.
     pub listeners: Option<Listeners>,
     /// Set from outside to stop: finished iterations are kept, running ones dropped.
@@ -246,7 +246,7 @@ pub fn run_with(
         limit: AtomicUsize::new(jobs),
         running: (0..workers).map(|_| Mutex::new(None)).collect(),
     };
-    let mut progress = Progress::new(options.progress, jobs as u64);
+    let mut progress = progress::of(options.progress, jobs as u64);
     progress.known(known.iter().filter(|k| **k).count() as u64);
     let mut first_failure: Option<(usize, Bad)> = None;
     let mut no_worker = false;

@@ -5,7 +5,7 @@ fn options(jobs: usize, check: bool) -> RunOptions {
     RunOptions {
         jobs,
         check: check.then_some(Check::Sampled),
-        progress: false,
+        progress: None,
         listeners: None,
         stop: Arc::default(),
     }

@@ -66,7 +66,7 @@ fn question(goals: Goals) -> Question {
 fn options(jobs: usize) -> TrialOptions {
     TrialOptions {
         jobs,
-        progress: false,
+        progress: None,
         stop: Arc::default(),
     }
 }

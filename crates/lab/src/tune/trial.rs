@@ -4,26 +4,35 @@ use super::goals::Figures;
 use super::space::{Setting, kept_free};
 use crate::model::{Cell, Experiment};
 use crate::runner::{self, RunOptions};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sim::{Origin, RunResult};
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 /// The user stopped the trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted;
+
+/// The display of trials, which several threads run.
+pub trait Phases: Send + Sync {
+    /// Announces the next phase, and how many runs it takes at most.
+    fn begin(&self, name: &str, runs: u64);
+
+    /// Counts finished runs of the phase; a phase may take more than it announced.
+    fn ran(&self, runs: u64);
+
+    /// Removes the display.
+    fn clear(&self);
+}
 
 /// Options of trials.
 #[derive(Clone)]
 pub struct TrialOptions {
     /// Threads; the results are the same for any number.
     pub jobs: usize,
-    /// True to show progress if standard error is a terminal.
-    pub progress: bool,
+    /// Makes the display of the trials' progress; `None`: there is none.
+    pub progress: Option<fn() -> Box<dyn Phases>>,
     /// Set by the caller to stop the trials.
     pub stop: Arc<AtomicBool>,
 }
@@ -35,7 +44,7 @@ pub struct Trials<'a> {
     simulate: runner::Simulate<'a>,
     seeds: u32,
     known: Mutex<BTreeMap<Setting, Figures>>,
-    bar: ProgressBar,
+    shown: Option<Box<dyn Phases>>,
 }
 
 impl<'a> Trials<'a> {
@@ -51,25 +60,13 @@ impl<'a> Trials<'a> {
         simulate: runner::Simulate<'a>,
     ) -> Self {
         assert_eq!(experiment.cells.len(), 1, "one cell is tuned");
-        let shown = options.progress && std::io::stderr().is_terminal();
-        let target = if shown {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let template = "{msg} {wide_bar} {pos}/{len} runs, {elapsed} gone";
-        let style = ProgressStyle::with_template(template).expect("the template is well-formed");
-        let bar = ProgressBar::with_draw_target(Some(0), target).with_style(style);
-        if shown {
-            bar.enable_steady_tick(Duration::from_millis(250));
-        }
         Self {
             experiment,
-            options,
             simulate,
             seeds,
             known: Mutex::default(),
-            bar,
+            shown: options.progress.map(|show| show()),
+            options,
         }
     }
 
@@ -78,24 +75,18 @@ impl<'a> Trials<'a> {
         &self.experiment.cells[0]
     }
 
-    /// Announces the next phase, and how many runs it takes at most, on the progress bar or as a
-    /// line.
+    /// Announces the next phase, and how many runs it takes at most.
     pub fn phase(&self, name: &str, runs: u64) {
-        self.bar.set_position(0);
-        self.bar.set_length(runs);
-        self.bar.set_message(name.to_owned());
-        if self.options.progress && self.bar.is_hidden() {
-            let runs = match runs {
-                1 => "1 run".to_owned(),
-                runs => format!("at most {runs} runs"),
-            };
-            eprintln!("{name}, {runs}");
+        if let Some(shown) = &self.shown {
+            shown.begin(name, runs);
         }
     }
 
-    /// Removes the progress bar from the terminal.
+    /// Removes the display of progress.
     pub fn done(&self) {
-        self.bar.finish_and_clear();
+        if let Some(shown) = &self.shown {
+            shown.clear();
+        }
     }
 
     /// Returns true if the user stopped the trials.
@@ -190,7 +181,7 @@ impl<'a> Trials<'a> {
         let options = RunOptions {
             jobs,
             check: None,
-            progress: false,
+            progress: None,
             listeners: None,
             stop: Arc::clone(&self.options.stop),
         };
@@ -199,22 +190,14 @@ impl<'a> Trials<'a> {
         if outcomes.interrupted || self.options.stop.load(Relaxed) {
             return Err(Interrupted);
         }
-        advance(&self.bar, number);
+        if let Some(shown) = &self.shown {
+            shown.ran(number);
+        }
         let complete = outcomes.results.into_iter();
         Ok(complete
             .map(|c| c.into_iter().flatten().collect())
             .collect())
     }
-}
-
-/// Moves a bar on by a number of runs. A phase that takes more runs than it announced gets a
-/// greater total, so that no bar is more than full.
-fn advance(bar: &ProgressBar, runs: u64) {
-    let done = bar.position() + runs;
-    if bar.length().is_some_and(|length| done > length) {
-        bar.set_length(done);
-    }
-    bar.set_position(done);
 }
 
 /// Returns the memory that a setting keeps free on a cell's machine, in bytes.
@@ -280,19 +263,5 @@ pub fn figures(kept_free: u64, results: &[RunResult]) -> Figures {
         fio_p99_ns: longest_of(results, &["read_latency_p99", "write_latency_p99"]),
         runs: results.len() as u32,
         failed: results.iter().find_map(|r| r.outcome.ending()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bar_is_never_more_than_full() {
-        let bar = ProgressBar::with_draw_target(Some(10), ProgressDrawTarget::hidden());
-        advance(&bar, 8);
-        assert_eq!((bar.position(), bar.length()), (8, Some(10)));
-        advance(&bar, 4);
-        assert_eq!((bar.position(), bar.length()), (12, Some(12)));
     }
 }

@@ -31,7 +31,7 @@ pub fn run(args: &Attribute) -> Result<(), Failure> {
         let options = RunOptions {
             jobs: super::run::fitting_jobs(experiment, args.jobs)?,
             check: None,
-            progress: true,
+            progress: Some(crate::bars::iterations),
             listeners: None,
             stop: stop.clone(),
         };

@@ -259,7 +259,7 @@ fn predicted(args: &Report, path: &Path, machine: &Path) -> Result<Outcomes, Fai
     let options = RunOptions {
         jobs: super::run::fitting_jobs(&experiment, None)?,
         check: None,
-        progress: true,
+        progress: Some(crate::bars::iterations),
         listeners: None,
         stop: crate::interrupt::flag_saying("stopping; once more to stop at once"),
     };

@@ -17,7 +17,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     let options = RunOptions {
         jobs: 1, // determined for each experiment by its memory
         check: None,
-        progress: true,
+        progress: Some(crate::bars::iterations),
         listeners: None,
         stop: crate::interrupt::flag(),
     };

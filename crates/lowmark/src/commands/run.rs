@@ -515,7 +515,7 @@ pub fn outcomes(
     let options = RunOptions {
         jobs,
         check: args.check.map(Into::into),
-        progress: !args.quiet,
+        progress: crate::bars::unless(args.quiet),
         listeners: args.listeners.cloned(),
         stop: around.stop,
     };

@@ -57,7 +57,7 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
     )?;
     let options = TrialOptions {
         jobs: super::run::fitting_jobs(&many, args.jobs)?,
-        progress: true,
+        progress: Some(crate::bars::trials),
         stop: crate::interrupt::flag(),
     };
     if args.learn {

@@ -307,7 +307,7 @@ pub fn reproduce(
     let options = RunOptions {
         jobs: 1,
         check: None,
-        progress: false,
+        progress: None,
         listeners: None,
         stop,
     };

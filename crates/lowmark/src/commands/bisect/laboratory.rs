@@ -164,7 +164,7 @@ impl Judge for Laboratory<'_> {
         let options = RunOptions {
             jobs: fitting_jobs(&self.experiment, self.jobs)?,
             check: None,
-            progress: !self.quiet,
+            progress: crate::bars::unless(self.quiet),
             listeners: None,
             stop: Arc::clone(&self.stop),
         };

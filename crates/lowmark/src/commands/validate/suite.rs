@@ -278,7 +278,7 @@ fn engine(
     let options = RunOptions {
         jobs: fitting_jobs(&experiment, args.jobs)?,
         check: None,
-        progress: !args.quiet,
+        progress: crate::bars::unless(args.quiet),
         listeners: None,
         stop: interrupt::flag(),
     };
