@@ -1,7 +1,7 @@
 //! Keys in memory, in the forms that Python has.
 
 use crate::long::wrong;
-use lowmark::front::{Array, Keys};
+use front::{Array, Keys};
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

@@ -12,7 +12,7 @@ mod table;
 
 use keys::Requests;
 use long::{failure, interruptible, wrong};
-use lowmark::front::{self, Changes, MrcOptions, Options, Progress, Writes};
+use front::{Changes, MrcOptions, Options, Progress, Writes};
 use miette::MietteHandlerOpts;
 use pyo3::exceptions::{PyException, PyKeyError};
 use pyo3::prelude::*;

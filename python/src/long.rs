@@ -1,7 +1,7 @@
 //! Long calls: run without the interpreter's lock, and stopped by Ctrl-C.
 
 use crate::Error;
-use lowmark::front::{self, Progress};
+use front::Progress;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::sync::Arc;

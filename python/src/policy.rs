@@ -5,7 +5,7 @@ use crate::Curves;
 use crate::keys::Requests;
 use crate::long::{interruptible, wrong};
 use evict::{Policy, Slot};
-use lowmark::front::{self, MrcOptions};
+use front::MrcOptions;
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -5,7 +5,7 @@ use arrow_array::{
     ArrayRef, Float64Array, RecordBatch, RecordBatchIterator, StringArray, UInt64Array,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema};
-use lowmark::front::{self, Values};
+use front::Values;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;

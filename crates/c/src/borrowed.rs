@@ -1,7 +1,7 @@
 //! Reads the strings and lists that a C program passes for the duration of a call.
 
 use crate::wrong;
-use lowmark::front::Error;
+use front::Error;
 use std::ffi::{CStr, c_char};
 use std::slice;
 

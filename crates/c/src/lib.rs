@@ -4,7 +4,7 @@
 mod borrowed;
 
 use borrowed::{numbers, text, texts};
-use lowmark::front::{self, Changes, Experiment, Keys, MrcOptions};
+use front::{Changes, Experiment, Keys, MrcOptions};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};

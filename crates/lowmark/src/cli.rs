@@ -38,7 +38,7 @@ use std::time::Duration;
 /// Exit codes: 0 done, 1 an iteration or a check failed or results could not be written to their
 /// place, 2 wrong input or nothing can be written there, 130 interrupted.
 #[derive(Debug, Parser)]
-#[command(name = "lowmark", version = env!("LOWMARK_VERSION"))]
+#[command(name = "lowmark", version = front::VERSION)]
 pub struct Cli {
     /// The subcommand.
     #[command(subcommand)]

@@ -26,4 +26,3 @@ pub mod top;
 pub mod trace;
 pub mod tune;
 pub mod validate;
-pub mod worlds;

@@ -1,43 +1,38 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-/// Prints to standard error, escaped as in [`text::say`]. If standard error can't be written, the
-/// message is lost and the program goes on; the standard macro of this name panics.
+/// Prints to standard error, escaped as in [`front::stderr::say`]. If standard error can't be
+/// written, the message is lost and the program goes on; the standard macro of this name panics.
 macro_rules! eprintln {
     ($($text:tt)*) => {
-        $crate::text::say(&(format!($($text)*) + "\n"))
+        front::stderr::say(&(format!($($text)*) + "\n"))
     };
 }
 
 /// As [`eprintln!`], without a newline.
 macro_rules! eprint {
     ($($text:tt)*) => {
-        $crate::text::say(&format!($($text)*))
+        front::stderr::say(&format!($($text)*))
     };
 }
 
 mod bars;
 mod cli;
 mod commands;
-mod failure;
-pub mod front;
 mod interrupt;
-mod place;
 mod text;
+
+pub use front::failure::MORE_MEMORY;
 
 use clap::Parser;
 use clap::builder::StyledStr;
-use failure::Failure;
+use front::failure::Failure;
 use mm::NoMemory;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 use std::thread::Builder;
-
-/// The advice printed when memory runs out.
-pub const MORE_MEMORY: &str = "accepted: more memory (`ulimit -v`, the container's limit), a smaller \
-    machine or trace, or fewer `--jobs`; `lowmark run E --list` prints the memory of a run";
 
 /// The stack of the thread that does the work, in bytes. The main thread's own stack grows on
 /// demand, and the process is killed if it can't.
@@ -77,7 +72,7 @@ fn refused(e: &clap::Error) -> ExitCode {
     if e.use_stderr() {
         let e = of_escaped(std::env::args_os()).unwrap_or_else(|| e.render());
         match std::io::stderr().is_terminal() {
-            true => text::say_escaped(&e.ansi().to_string()),
+            true => front::stderr::say_escaped(&e.ansi().to_string()),
             false => eprint!("{e}"),
         }
     } else {

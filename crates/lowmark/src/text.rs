@@ -1,28 +1,14 @@
 //! Standard output.
 
-use crate::failure::Failure;
-use comfy_table::Table;
-use lab::report::RULED;
+use front::failure::Failure;
+use lab::report::ruled::Ruled;
 use lab::report::terminal::{Screen, TONES};
 use std::borrow::Cow;
-use std::fmt;
-use std::io::{ErrorKind, IsTerminal, Write};
-use std::ops::{Deref, DerefMut};
+use std::io::{ErrorKind, Write};
 
-/// The narrowest screen that tables are fitted to: below it no figure would fit.
-const NARROWEST: u16 = 40;
-
-/// Returns the properties of standard output: the width from `COLUMNS` or the terminal, else
-/// unlimited; colour for terminals, unless `NO_COLOR` is set (no-color.org).
+/// Returns the properties of standard output, [`Screen::here`].
 pub fn screen() -> Screen {
-    let out = std::io::stdout();
-    let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-    let terminal = || Table::new().width().filter(|_| out.is_terminal());
-    let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
-    Screen {
-        width: columns.or_else(terminal).map(|w: u16| w.max(NARROWEST)),
-        colour: out.is_terminal() && !set("NO_COLOR"),
-    }
+    Screen::here()
 }
 
 /// Escapes characters that a terminal obeys, except newlines and tabs, as
@@ -47,17 +33,6 @@ fn plain(text: &str, tones: bool) -> Cow<'_, str> {
     }
     out += &lab::diagnostic::plain(rest);
     out.into()
-}
-
-/// Prints `text` to standard error, escaped as [`lab::diagnostic::plain`] does; errors are ignored.
-pub fn say(text: &str) {
-    say_escaped(&lab::diagnostic::plain(text));
-}
-
-/// Prints a text to standard error as it is. The names in it were escaped before it was coloured.
-/// Errors are ignored.
-pub fn say_escaped(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// Prints `text` to standard output, escaped as in [`plain`]. A closed pipe (`| head`) is no error,
@@ -93,43 +68,9 @@ pub fn listing() -> Screen {
     }
 }
 
-/// A table that is fitted to its screen when it is printed.
-pub struct Fitted {
-    table: Table,
-    screen: Screen,
-}
-
-impl Deref for Fitted {
-    type Target = Table;
-
-    fn deref(&self) -> &Table {
-        &self.table
-    }
-}
-
-impl DerefMut for Fitted {
-    fn deref_mut(&mut self) -> &mut Table {
-        &mut self.table
-    }
-}
-
-impl fmt::Display for Fitted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.screen.fitted(self.table.clone()).fmt(f)
-    }
-}
-
 /// Makes a table with lines around its header and at its end, at most as wide as the terminal.
-pub fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> Fitted {
-    table_on(screen(), header)
-}
-
-/// Makes a table as [`table`] does, for this screen.
-pub fn table_on<S: ToString>(screen: Screen, header: impl IntoIterator<Item = S>) -> Fitted {
-    let mut table = Table::new();
-    table.load_style(RULED);
-    table.set_header(header.into_iter().map(|s| s.to_string()));
-    Fitted { table, screen }
+pub fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> Ruled {
+    screen().table(header)
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ pub mod page;
 mod payload;
 mod ranked;
 pub mod rates;
+pub mod ruled;
 mod summary;
 pub mod terminal;
 mod tracker;

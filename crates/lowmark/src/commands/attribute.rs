@@ -1,8 +1,8 @@
 //! `lowmark attribute`.
 
 use crate::cli::Attribute;
-use crate::failure::Failure;
 use crate::text;
+use front::failure::Failure;
 use lab::attribute::{self, Seeds};
 use lab::diagnostic::Diagnostic;
 use lab::model::Experiment;
@@ -29,7 +29,7 @@ pub fn run(args: &Attribute) -> Result<(), Failure> {
     // Runs an experiment's cells; `journal` keeps the runs of earlier rounds.
     let mut round = |experiment: &Experiment, journal: &mut dyn Journal| {
         let options = RunOptions {
-            jobs: super::run::fitting_jobs(experiment, args.jobs)?,
+            jobs: front::runs::fitting_jobs(experiment, args.jobs)?,
             check: None,
             progress: Some(crate::bars::iterations),
             listeners: None,

@@ -1,9 +1,9 @@
 //! `lowmark bench`.
 
-use super::mrc::unreadable;
 use crate::cli::Bench;
-use crate::failure::Failure;
 use crate::text;
+use front::curves::plan::unreadable;
+use front::failure::Failure;
 use lab::results::Single;
 use miette::miette;
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ fn replay(args: &Bench) -> Result<(), Failure> {
     };
     let rows = replay::bench::replay(&path, args.rounds.get()).map_err(unreadable)?;
     let bare = replay::bench::bare_array(&path, args.rounds.get()).map_err(unreadable)?;
-    let threads = super::run::jobs(None);
+    let threads = front::runs::jobs(None);
     // Seconds to simulate fifty cache sizes at once.
     let fifty = |policy| replay::bench::fifty_sizes(&path, policy, threads).map_err(unreadable);
     let curves: Value = json!({

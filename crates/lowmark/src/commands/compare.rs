@@ -1,8 +1,8 @@
 //! `lowmark compare`.
 
 use crate::cli::{Compare, Form};
-use crate::failure::Failure;
 use crate::text;
+use front::failure::Failure;
 use lab::compare::{self, Column, Compared, Wanted};
 use lab::diagnostic::Diagnostic;
 use lab::report::terminal::Screen;

@@ -1,8 +1,8 @@
 //! `lowmark diverge`.
 
 use crate::cli::Diverge;
-use crate::failure::Failure;
 use crate::text;
+use front::failure::Failure;
 use lab::diagnostic::Diagnostic;
 use lab::diverge::{self, Side};
 use lab::experiment::Overrides;
@@ -20,7 +20,7 @@ pub fn run(args: &Diverge) -> Result<(), Failure> {
     let experiment = lab::experiment::load(&args.experiment, &overrides);
     let experiment = experiment.map_err(|e| Failure::Input(e.into()))?;
     let sides = [side(&experiment, &args.a)?, side(&experiment, &args.b)?];
-    super::run::fitting_jobs(&experiment, std::num::NonZeroUsize::new(1))?;
+    front::runs::fitting_jobs(&experiment, std::num::NonZeroUsize::new(1))?;
     let stop = crate::interrupt::flag();
     let Some(found) = diverge::diverge(&experiment, sides, &stop) else {
         return Err(Failure::Stopped(

@@ -1,8 +1,8 @@
 //! `lowmark examples` and `lowmark new`.
 
 use crate::cli::{Examples, New};
-use crate::failure::Failure;
 use crate::text;
+use front::failure::Failure;
 use lab::diagnostic::Diagnostic;
 use lab::report::terminal::Col;
 use lab::results::Single;

@@ -1,8 +1,8 @@
 //! `lowmark explain`.
 
 use crate::cli::Explain;
-use crate::failure::Failure;
 use crate::text;
+use front::failure::Failure;
 use lab::reference;
 use lab::rows::explain::{Parts, entries, list};
 use std::fmt::Write as _;

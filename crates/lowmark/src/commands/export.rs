@@ -1,8 +1,8 @@
 //! `lowmark export`.
 
 use crate::cli::Export;
-use crate::failure::Failure;
-use crate::front::{Exports, Results};
+use front::failure::Failure;
+use front::{Exports, Results};
 
 /// Writes a results folder in the formats of other tools that the options name.
 pub fn run(args: &Export) -> Result<(), Failure> {

@@ -1,10 +1,10 @@
 //! `lowmark completions` and `lowmark man`.
 
 use crate::cli::{Cli, Completions, Man};
-use crate::failure::Failure;
 use crate::text;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
+use front::failure::Failure;
 use lab::diagnostic::Diagnostic;
 use lab::results::Single;
 use std::fs;

@@ -1,8 +1,8 @@
 //! `lowmark kernel`.
 
 use crate::cli::{Kernel, KernelAdd, KernelBuild, KernelList, KernelRemove, KernelShell};
-use crate::failure::Failure;
 use crate::{interrupt, text};
+use front::failure::Failure;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use kernel::build::{self, Arch, BuildError, Listed, Request, Source, Step, Watch, ticks};
 use kernel::image::Images;
@@ -26,23 +26,6 @@ pub fn run(what: &Kernel) -> Result<(), Failure> {
         Kernel::List(args) => list(args),
         Kernel::Remove(args) => remove(args),
         Kernel::Shell(args) => shell(args),
-    }
-}
-
-impl From<BuildError> for Failure {
-    /// Turns an error of building into the program's failure, by which the exit code is chosen:
-    /// stopped, wrong input (a full disk too), or an error of the system.
-    fn from(error: BuildError) -> Self {
-        let mut diagnostic = MietteDiagnostic::new(error.to_string());
-        if let Some(help) = error.help() {
-            diagnostic = diagnostic.with_help(help);
-        }
-        let report = miette::Report::new(diagnostic);
-        match error {
-            BuildError::Stopped => Self::Stopped(error.to_string()),
-            BuildError::Input { .. } | BuildError::Full { .. } => Self::Input(report),
-            BuildError::Io { .. } | BuildError::Failed { .. } => Self::System(report),
-        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::record::{instance, sweep};
 use crate::cli::Learn;
-use crate::failure::Failure;
 use crate::{interrupt, text};
+use front::failure::Failure;
 use kernel::proc;
 use kernel::running::file::{self, About, Recording};
 use kernel::running::undo::{Action, FOLDER, Guard, Undo};
@@ -221,7 +221,7 @@ pub fn run(args: &Learn) -> Result<(), Failure> {
         text::print_json(&json(&course, traced.as_ref()))?;
     } else {
         text::print(&shown(&course, args, traced.as_ref()))?;
-        crate::place::say(&back);
+        front::place::say(&back);
     }
     match (ended, course.aside) {
         (_, Some(why)) => Err(Failure::Stopped(why)),

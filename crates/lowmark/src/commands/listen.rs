@@ -1,7 +1,7 @@
 //! The files of `run --ftrace`, `run --zoneinfo` and `run --perfetto`.
 
 use crate::cli::Run;
-use crate::failure::Failure;
+use front::failure::Failure;
 use lab::diagnostic::Diagnostic;
 use lab::model::{Cell, Experiment};
 use lab::results::file_name;

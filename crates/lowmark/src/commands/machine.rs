@@ -1,17 +1,17 @@
 //! `lowmark machine`.
 
 use crate::cli;
-use crate::failure::Failure;
-use crate::{place, text};
+use crate::text;
+use front::failure::Failure;
+use front::machines::{self, root, tested_disk, unreadable};
+use front::place;
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::diagnostic::Source;
-use lab::experiment::Overrides;
 use lab::results::{ClaimedFolder, File, Kind, Single, Terms};
+use machine::Root;
 use machine::capture::{Captured, Disk};
 use machine::describe::{self, Described, HEADER};
 use machine::probe::{self, Fit, Measurements, ProbeError};
 use machine::verify::{self, Verification};
-use machine::{ReadError, Root};
 use miette::miette;
 use serde_json::json;
 use std::io::{Read, Write};
@@ -24,7 +24,7 @@ const LOOKS: usize = 50;
 /// Describes this machine or a saved one as a machine file, after measuring its disk if asked for
 /// (`--probe`); or compares its figures with the engine's formulas (`--verify`).
 pub fn run(args: &cli::Machine) -> Result<(), Failure> {
-    let root = root(args)?;
+    let root = root(args.root.as_deref())?;
     let captured = Captured::read(&root).map_err(unreadable)?;
     if let Some(dir) = &args.save {
         save(args, &root, dir)?;
@@ -37,8 +37,8 @@ pub fn run(args: &cli::Machine) -> Result<(), Failure> {
         Some(out) => Some(Single::create(out, args.replace, is_ours)?),
         None => None,
     };
-    let disk = tested_disk(args, &captured)?.cloned();
-    let described = described(args, &captured, disk.as_ref(), None)?;
+    let disk = tested_disk(args.disk.as_deref(), &captured)?.cloned();
+    let described = machines::described(args.name.as_deref(), &captured, disk.as_ref(), None)?;
     let Some(dir) = &args.probe else {
         return deliver(args, out, &captured, &described, None);
     };
@@ -49,27 +49,8 @@ pub fn run(args: &cli::Machine) -> Result<(), Failure> {
         _ => probed_disk(&captured, &measurements),
     };
     let fit = probe::fit(&measurements, &describe::likely_spec(&disk));
-    let described = self::described(args, &captured, Some(&disk), Some(&fit))?;
+    let described = machines::described(args.name.as_deref(), &captured, Some(&disk), Some(&fit))?;
     deliver(args, out, &captured, &described, Some(&fit))
-}
-
-/// Describes the machine with the options of the command line and checks that an experiment can use
-/// it. `disk` is the tested disk, `fit` the model fitted to its measurements.
-pub fn described(
-    args: &cli::Machine,
-    captured: &Captured,
-    disk: Option<&Disk>,
-    fit: Option<&Fit>,
-) -> Result<Described, Failure> {
-    let options = describe::Options {
-        name: args.name.as_deref(),
-        disk,
-        fit,
-    };
-    let described = describe::describe(captured, &options)
-        .map_err(|e| Failure::Input(miette!("this machine can't be described: {e}")))?;
-    check(&described)?;
-    Ok(described)
 }
 
 /// Measures the device below the folder `dir`, with progress on a terminal. Ctrl-C stops the
@@ -108,63 +89,6 @@ fn probed_disk(captured: &Captured, measurements: &Measurements) -> Disk {
         bytes: measurements.filesystem_bytes,
         ..Disk::default()
     })
-}
-
-/// Returns the files to read: the running system's, or a saved tree (`--root`), which must have
-/// `proc/zoneinfo`.
-pub fn root(args: &cli::Machine) -> Result<Root, Failure> {
-    let Some(dir) = &args.root else {
-        return Ok(Root::live());
-    };
-    if dir.join("proc/zoneinfo").is_file() {
-        return Ok(Root::at(dir));
-    }
-    Err(Failure::Input(miette!(
-        help = "accepted: a folder with proc/zoneinfo and the like, such as `lowmark machine --save DIR` writes",
-        "{} holds no saved machine",
-        dir.display()
-    )))
-}
-
-/// Converts an error of reading a machine into a failure.
-pub fn unreadable(e: ReadError) -> Failure {
-    Failure::Input(miette!(
-        help = "accepted: the files of a Linux with 4 KiB pages, as `lowmark machine --save DIR` saves them",
-        "{e}"
-    ))
-}
-
-/// Returns the disk of `--disk`, or else the likely one, which is `None` on a machine without
-/// disks. An unknown name is an error that lists the disks.
-pub fn tested_disk<'a>(
-    args: &cli::Machine,
-    captured: &'a Captured,
-) -> Result<Option<&'a Disk>, Failure> {
-    let Some(name) = &args.disk else {
-        return Ok(describe::likely_disk(captured));
-    };
-    let found = captured.disks.iter().find(|d| d.name == *name);
-    let names: Vec<&str> = captured.disks.iter().map(|d| d.name.as_str()).collect();
-    found.map(Some).ok_or_else(|| {
-        Failure::Input(miette!(
-            help = lab::diagnostic::one_of(name, &names),
-            "no disk `{name}`"
-        ))
-    })
-}
-
-/// Parses the description as an experiment would, so that no machine is written that the engine
-/// refuses.
-fn check(described: &Described) -> Result<(), Failure> {
-    let experiment = "name = \"check\"\npolicy = \"linux-6.12\"\nfilesystem = \"ext4\"\n\
-        machine = \"the captured machine\"\n[workload]\n\
-        command = \"dd if=/dev/zero of=disk/x bs=4k count=1\"\n";
-    let text = described.text.clone();
-    let files = move |name: &str| Ok((name.to_owned(), text.clone()));
-    let source = Source::new("check", experiment);
-    lab::experiment::parse(&source, &files, &Overrides::default())
-        .map(|_| ())
-        .map_err(|e| Failure::Input(e.into()))
 }
 
 /// Delivers the description: to the file `out`, if one was asked for, else to standard output. The
@@ -318,6 +242,7 @@ fn to_text(captured: &Captured, report: &Verification, looks: usize) -> String {
 mod tests {
     use super::*;
     use clap::Parser;
+    use lab::experiment::Overrides;
 
     fn args(more: &[&str]) -> cli::Machine {
         let capture = concat!(
@@ -381,9 +306,9 @@ mod tests {
 
     #[test]
     fn figures_that_differ_are_a_failure() {
-        let capture = Captured::read(&root(&args(&[])).unwrap()).unwrap();
+        let capture = Captured::read(&root(args(&[]).root.as_deref()).unwrap()).unwrap();
         let saved = tempfile::tempdir().unwrap();
-        let from = root(&args(&[])).unwrap();
+        let from = root(args(&[]).root.as_deref()).unwrap();
         Captured::read(&from).unwrap();
         from.save(saved.path()).unwrap();
         let zones = saved.path().join("proc/zoneinfo");

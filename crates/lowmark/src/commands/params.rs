@@ -1,8 +1,8 @@
 //! `lowmark params`.
 
 use crate::cli::Params;
-use crate::failure::Failure;
 use crate::text;
+use front::failure::Failure;
 use lab::report::terminal::spaced;
 use sim::params::ParamInfo;
 use std::fmt::Write as _;

@@ -1,8 +1,8 @@
 //! `lowmark policies`.
 
 use crate::cli::Policies;
-use crate::failure::Failure;
 use crate::text;
+use front::failure::Failure;
 use serde_json::json;
 
 /// Lists the eviction policies with short descriptions, as a table or JSON.
@@ -13,7 +13,7 @@ pub fn run(args: &Policies) -> Result<(), Failure> {
             .collect();
         return text::print_json(&rows);
     }
-    let mut table = text::table_on(text::listing(), ["policy", "what it does"]);
+    let mut table = text::listing().table(["policy", "what it does"]);
     for entry in replay::policies() {
         table.add_row([entry.name, entry.about]);
     }

@@ -2,9 +2,9 @@
 
 use super::report;
 use crate::cli::{Record, Undo};
-use crate::failure::Failure;
-use crate::place::{claim, settled};
-use crate::{interrupt, place, text};
+use crate::{interrupt, text};
+use front::failure::Failure;
+use front::place::{self, claim, settled};
 use kernel::running::file::{self, About, Recording};
 use kernel::running::live::{self, Live};
 use kernel::running::tracefs::Instance;

@@ -1,9 +1,9 @@
 //! `lowmark report`.
 
-use super::worlds::Here;
 use crate::cli::Report;
-use crate::failure::Failure;
 use crate::text;
+use front::failure::Failure;
+use front::worlds::Here;
 use kernel::running::file::{self, Recording, of_snapshots};
 use kernel::running::live;
 use lab::diagnostic::Diagnostic;
@@ -257,7 +257,7 @@ fn predicted(args: &Report, path: &Path, machine: &Path) -> Result<Outcomes, Fai
     let experiment = recorded::prediction(path, machine, &args.policy, set, iterations);
     let experiment = experiment.map_err(|e| Failure::Input(e.into()))?;
     let options = RunOptions {
-        jobs: super::run::fitting_jobs(&experiment, None)?,
+        jobs: front::runs::fitting_jobs(&experiment, None)?,
         check: None,
         progress: Some(crate::bars::iterations),
         listeners: None,
@@ -271,7 +271,7 @@ fn predicted(args: &Report, path: &Path, machine: &Path) -> Result<Outcomes, Fai
         let what = "interrupted before the engine's runs for comparison ended";
         return Err(Failure::Stopped(what.to_owned()));
     }
-    match super::run::failures(&outcomes) {
+    match front::runs::failures(&outcomes) {
         Some(failed) => Err(Failure::Results(failed)),
         None => Ok(outcomes),
     }

@@ -1,15 +1,14 @@
 //! `lowmark reproduce`.
 
 use crate::cli::Reproduce;
-use crate::failure::Failure;
-use crate::text;
-use lab::model::{Experiment, Outcomes};
-use lab::published::score::{Scored, score_values};
+use crate::{bars, text};
+use front::failure::Failure;
+use front::scoring::{known, planned_runs, score, wanted};
+use lab::published::score::Scored;
 use lab::published::text::{to_json, to_text};
-use lab::published::{self, Plan, Series, plan};
-use lab::runner::{self, RunOptions};
+use lab::published::{self, Plan, Series};
+use lab::runner::RunOptions;
 use std::fmt::Write as _;
-use std::num::{NonZeroU32, NonZeroUsize};
 
 /// Runs the experiments behind published tables, scores the engine's figures against them, and
 /// prints the scores; with `--plan` prints only what would be run.
@@ -17,7 +16,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     let options = RunOptions {
         jobs: 1, // determined for each experiment by its memory
         check: None,
-        progress: Some(crate::bars::iterations),
+        progress: Some(bars::iterations),
         listeners: None,
         stop: crate::interrupt::flag(),
     };
@@ -42,68 +41,6 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     let chosen = wanted(&all, args.series.as_deref());
     let scored = score(chosen, args.iterations, args.draw, args.jobs, &options)?;
     print(&scored, args.json)
-}
-
-/// Checks that the series `wanted` is one of `all`; `None` is accepted.
-pub fn known(all: &[Series], wanted: Option<&str>) -> Result<(), Failure> {
-    let known: Vec<&str> = all.iter().map(|s| &s.name[..]).collect();
-    match wanted.filter(|s| !known.contains(s)) {
-        None => Ok(()),
-        Some(wanted) => Err(Failure::Input(miette::miette!(
-            help = format!("one of {}", known.join(", ")),
-            "no series `{wanted}`"
-        ))),
-    }
-}
-
-/// Returns the series called `name`; `None`: all series.
-pub fn wanted<'a>(
-    all: &'a [Series],
-    name: Option<&'a str>,
-) -> impl Iterator<Item = &'a Series> + use<'a> {
-    all.iter()
-        .filter(move |series| name.is_none_or(|name| name == series.name))
-}
-
-/// Plans the runs of a series. `iterations` replaces the series' own number of them; `draw` chooses
-/// the seeds, and 1 stands for those of the experiments.
-fn planned_runs(
-    series: &Series,
-    iterations: Option<NonZeroU32>,
-    draw: NonZeroU32,
-) -> Result<Plan, Failure> {
-    let plan = plan(series, iterations.map(NonZeroU32::get));
-    let mut plan = plan.map_err(|e| Failure::Input(e.into()))?;
-    plan.draw(draw.get());
-    Ok(plan)
-}
-
-/// Runs the experiments behind the series and scores them against the tables. Returns each series'
-/// name with the scores of its rows. `iterations` and `draw` are those of the command line; `jobs`
-/// is the wanted number of threads.
-pub fn score<'a>(
-    all: impl Iterator<Item = &'a Series>,
-    iterations: Option<NonZeroU32>,
-    draw: NonZeroU32,
-    jobs: Option<NonZeroUsize>,
-    options: &RunOptions,
-) -> Result<Vec<(String, Vec<Scored>)>, Failure> {
-    let mut scored = Vec::new();
-    for series in all {
-        let plan = planned_runs(series, iterations, draw)?;
-        let mut outcomes = Vec::new();
-        for run in &plan.runs {
-            let options = RunOptions {
-                jobs: super::run::fitting_jobs(&run.experiment, jobs)?,
-                ..options.clone()
-            };
-            outcomes.push(simulate(&run.experiment, &options)?);
-        }
-        let values = plan.values(series, &outcomes);
-        let rows = score_values(&series.rows, &series.about.baseline, &values);
-        scored.push((series.name.clone(), rows));
-    }
-    Ok(scored)
 }
 
 /// Describes the runs planned for a series, cell by cell, and the rows of its tables that have no
@@ -147,21 +84,4 @@ fn print(scored: &[(String, Vec<Scored>)], json: bool) -> Result<(), Failure> {
         .map(|(name, rows)| to_text(name, rows))
         .collect();
     text::print(&parts.join("\n"))
-}
-
-/// Runs an experiment in the engine. An interrupt is an error; failed iterations are only reported,
-/// and have no figures.
-fn simulate(experiment: &Experiment, options: &RunOptions) -> Result<Outcomes, Failure> {
-    let outcomes = runner::run(experiment, options, &sim::run)?;
-    if outcomes.interrupted {
-        return Err(Failure::Interrupted {
-            finished: outcomes.results.iter().flatten().flatten().count(),
-            wanted: outcomes.results.iter().flatten().count(),
-            kept: None,
-        });
-    }
-    if let Some(failed) = super::run::failures(&outcomes) {
-        eprintln!("{}: {failed}", experiment.name);
-    }
-    Ok(outcomes)
 }

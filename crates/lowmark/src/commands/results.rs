@@ -1,8 +1,8 @@
 //! `lowmark results`.
 
 use crate::cli::Results;
-use crate::failure::Failure;
 use crate::text;
+use front::failure::Failure;
 use lab::results::stored::{self, Completeness, Limits, Stored};
 use miette::miette;
 use serde_json::json;

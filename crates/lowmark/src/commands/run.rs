@@ -1,31 +1,28 @@
 //! `lowmark run`.
 
 use super::listen::Files;
-use super::worlds::Here;
-use crate::cli::{Check, Cli, Command, Run};
-use crate::failure::Failure;
-use crate::place::{claim, say, settled};
-use crate::{interrupt, text};
+use crate::cli::{Cli, Command, Run};
+use crate::{bars, interrupt, text};
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
-use kernel::Kernel;
+use front::failure::Failure;
+use front::runs::{
+    Around, Question, Request, answer, failures, none_finished, outcomes, put, says_something,
+    told, too_few,
+};
+use front::worlds::Here;
 use lab::diagnostic::Diagnostic;
 use lab::experiment::Overrides;
 use lab::model::{Experiment, Outcomes};
 use lab::report::compare::Comparison;
-use lab::report::terminal::Screen;
-use lab::report::verdict;
-use lab::results::log::{Began, Header, began, build};
-use lab::results::{self, ClaimedFolder, File, Kind, Resumption, Terms};
+use lab::results::log::{Began, began, build};
+use lab::results::{self, ClaimedFolder};
+use lab::runner;
 use lab::runner::memory::{self, Host, Need};
-use lab::runner::{self, Journal, Listeners, RunOptions, Tried};
 use lab::validate::Validation;
-use sim::{Outcome, RunResult};
 use std::collections::BTreeMap;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Returns the words of this command and its folder, which a results folder keeps for `--resume`;
@@ -151,35 +148,28 @@ fn begin(args: &Run) -> Result<(), Failure> {
     let patience = Duration::from_secs(args.patience);
     let files = Files::new(args, &experiment)?;
     let command = this_command();
-    let how = How {
-        listeners: files.as_ref().map(|f| &f.listeners),
-        command: command.as_ref(),
-        ..How::of(args)
-    };
+    let mut how = How::of(args);
+    how.request.listeners = files.as_ref().map(|f| &f.listeners);
+    how.request.command = command.as_ref();
     run_loaded(&how, &experiment, &Here { patience })?;
     files.map_or(Ok(()), |files| files.written())
 }
 
-/// How to run an experiment and what to print; the fields are those of [`Run`].
+/// How to run an experiment and what to print of it; the fields are options of [`Run`].
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)] // they are documented there
 pub struct How<'a> {
     /// The question that the results answer.
     pub question: Question,
-    pub jobs: Option<NonZeroUsize>,
-    pub out: Option<&'a Path>,
-    pub replace: bool,
-    pub resume: Option<&'a Path>,
-    pub check: Option<Check>,
+    /// How to run it.
+    pub request: Request<'a>,
+    /// Print JSON.
     pub json: bool,
+    /// Print the rows.
     pub rows: bool,
+    /// Print the rows in the form of a mail.
     pub mail: bool,
+    /// Print all tables.
     pub verbose: bool,
-    pub quiet: bool,
-    /// The listeners of the engine's events.
-    pub listeners: Option<&'a Listeners>,
-    /// The command that began the run, which its folder keeps for `--resume`.
-    pub command: Option<&'a Began>,
 }
 
 impl<'a> How<'a> {
@@ -188,222 +178,23 @@ impl<'a> How<'a> {
     fn of(args: &'a Run) -> Self {
         Self {
             question: Question::Compare,
-            jobs: args.jobs,
-            out: args.out.as_deref(),
-            replace: args.replace,
-            resume: args.resume.as_deref(),
-            check: args.check,
+            request: Request {
+                jobs: args.jobs,
+                out: args.out.as_deref(),
+                replace: args.replace,
+                resume: args.resume.as_deref(),
+                check: args.check.map(Into::into),
+                quiet: args.quiet,
+                progress: bars::unless(args.quiet),
+                listeners: None,
+                command: None,
+            },
             json: args.json,
             rows: args.rows,
             mail: args.mail,
             verbose: args.verbose,
-            quiet: args.quiet,
-            listeners: None,
-            command: None,
         }
     }
-}
-
-/// Returns the number of threads to use: the wanted number, or one for each core.
-pub fn jobs(wanted: Option<NonZeroUsize>) -> usize {
-    wanted
-        .or_else(|| std::thread::available_parallelism().ok())
-        .map_or(1, NonZeroUsize::get)
-}
-
-/// The largest accepted number of threads.
-const MOST_JOBS: usize = 1024;
-
-/// Returns the number of threads for an experiment's runs: the wanted number, or as many as cores
-/// and memory allow. Reports on standard error if memory is the limit.
-pub fn fitting_jobs(
-    experiment: &Experiment,
-    wanted: Option<NonZeroUsize>,
-) -> Result<usize, Failure> {
-    let wanted = wanted.map(NonZeroUsize::get);
-    if let Some(n) = wanted.filter(|n| *n > MOST_JOBS) {
-        let what = format!("`--jobs {n}` is out of range");
-        let accepted = format!("accepted: 1 to {MOST_JOBS}");
-        return Err(Failure::Input(Diagnostic::placeless(what, accepted).into()));
-    }
-    let fit = memory::fit(experiment, wanted, jobs(None), &Host::here());
-    let fit = fit.map_err(|e| Failure::Input(e.into()))?;
-    if let Some(note) = fit.note {
-        eprintln!("{note}");
-    }
-    Ok(fit.jobs)
-}
-
-/// The question that an experiment's results answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Question {
-    /// Which policy is better.
-    Compare,
-    /// How close presets come to real kernels.
-    Validate,
-    /// The reference figures for judging presets; see [`measured`](MEASURED).
-    Measure,
-}
-
-/// The file in the results folder that answers [`Question::Measure`].
-pub const MEASURED: &str = "measured.json";
-
-/// The answer to the question.
-pub struct Answer {
-    /// The first screen.
-    pub text: String,
-    /// The text of the rows.
-    rows: String,
-    /// The rows in the form of a mail.
-    mail: String,
-    /// All of these and the report, for the results folder.
-    pub files: Vec<File>,
-    /// The verdict, for [`Question::Validate`].
-    validation: Option<Validation>,
-}
-
-/// Makes the texts and files that answer the question from the outcomes of a run. `releases` are
-/// those of real kernels, by build.
-pub fn answer(
-    outcomes: &Outcomes,
-    question: Question,
-    releases: &BTreeMap<String, String>,
-) -> Answer {
-    let mut answer = compare(outcomes, releases);
-    match question {
-        Question::Compare => return answer,
-        Question::Measure => {
-            let measured = lab::validate::measured(outcomes);
-            let json = serde_json::to_string(&measured).expect("figures have a JSON form");
-            answer.files.push(File::new(MEASURED, json + "\n"));
-            return answer;
-        }
-        Question::Validate => {}
-    }
-    let validation = Validation::new(outcomes);
-    let told = |screen| lab::validate::text::to_text(&validation, screen);
-    answer.text = told(text::screen());
-    let csv = lab::validate::text::to_csv(&validation);
-    answer.files.extend([
-        File::new("validation.txt", told(Screen::default())),
-        File::new("validation.csv", csv),
-    ]);
-    answer.validation = Some(validation);
-    answer
-}
-
-/// Formats the comparison of policies for a screen, with all that is known: tables that answer the
-/// experiment's question come first.
-fn told(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> String {
-    use lab::report::compare::{cache_text, figures_text, oom_text, program_tables, program_text};
-    let mut first = [
-        figures_text(outcomes, screen),
-        program_text(outcomes),
-        comparison.to_text(screen),
-    ];
-    let figures = &outcomes.experiment.figures;
-    if figures.first().is_some_and(|f| f.name == "elapsed") {
-        first.rotate_right(1);
-    }
-    [
-        screen.broken(&lab::report::said(&outcomes.experiment.said)),
-        first.concat(),
-        oom_text(outcomes),
-        program_tables(outcomes, screen),
-        lab::report::rates::text(outcomes, screen),
-        cache_text(outcomes, screen),
-        lab::report::tracker_text(outcomes, screen),
-    ]
-    .concat()
-}
-
-/// Compares the policies: makes the verdict for the first screen, and the comparison, rows and page
-/// for the results folder. `releases` are those of real kernels, by build.
-fn compare(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> Answer {
-    let comparison = Comparison::new(outcomes);
-    let text = verdict::text(outcomes, &comparison, text::screen());
-    let whole = told(outcomes, &comparison, Screen::default());
-    let page = lab::report::page::report(outcomes, &comparison);
-    let rows = lab::rows::to_text(outcomes) + "\n" + &lab::rows::time_text(outcomes);
-    let mail = lab::rows::mail::to_text(outcomes, releases);
-    let files = vec![
-        File::new("comparison.txt", whole),
-        File::new("rows.txt", rows.clone()),
-        File::new("mail.txt", mail.clone()),
-        File::new("report.html", page),
-    ];
-    Answer {
-        text,
-        rows,
-        mail,
-        files,
-        validation: None,
-    }
-}
-
-/// Describes the errors of failed iterations: each once, with the first iteration that has it.
-/// `None` if none failed.
-pub fn failures(outcomes: &Outcomes) -> Option<String> {
-    let mut reasons: Vec<(&str, String, usize)> = Vec::new();
-    let mut failed = 0;
-    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
-        for (i, r) in results.iter().enumerate() {
-            let Some(Outcome::Failed { error }) = r.as_ref().map(|r| &r.outcome) else {
-                continue;
-            };
-            failed += 1;
-            match reasons.iter_mut().find(|(known, ..)| known == error) {
-                Some((_, _, n)) => *n += 1,
-                None => reasons.push((error, format!("cell {}, iteration {i}", cell.key()), 1)),
-            }
-        }
-    }
-    let all = outcomes.results.iter().flatten().flatten().count();
-    if failed == 0 {
-        return None;
-    }
-    let mut out = format!("{failed} of {all} iterations failed");
-    for (error, first, n) in reasons {
-        out += &match n {
-            1 => format!("\n  {first}: {error}"),
-            n => format!("\n  {first} and {} more: {error}", n - 1),
-        };
-    }
-    Some(out)
-}
-
-/// Returns a sentence if every run reached its time limit, so that no figure answers the question;
-/// `None` if one ended otherwise.
-fn none_finished(outcomes: &Outcomes) -> Option<String> {
-    let ran: Vec<&RunResult> = outcomes.results.iter().flatten().flatten().collect();
-    if ran.is_empty() || ran.iter().any(|r| r.outcome != Outcome::TimeLimit) {
-        return None;
-    }
-    let all = ran.len();
-    let limits = outcomes.experiment.cells.iter();
-    let longest = limits.map(|c| c.spec.time_limit_ns).max()?;
-    Some(format!(
-        "no run finished: all {all} reached `time_limit_s` ({} s), so nothing can be compared",
-        longest as f64 / 1e9
-    ))
-}
-
-/// Returns a note if so few iterations are asked for that no difference can be claimed, whatever
-/// they give; `None` if they are enough or nothing is compared. With `n` of each, the least p of
-/// the Mann-Whitney test is 2 / (2n over n).
-fn too_few(experiment: &Experiment) -> Option<String> {
-    /// The fewest iterations of each with which p can be below 0.05.
-    const ENOUGH: u32 = 4;
-    let compared = experiment.cells.iter().any(|c| !c.baseline);
-    let n = experiment.iterations;
-    if !compared || n >= ENOUGH {
-        return None;
-    }
-    let least = ["1", "0.33", "0.1"][n.clamp(1, 3) as usize - 1];
-    Some(format!(
-        "with {n} iterations of each no difference can be claimed (p is at least {least}); \
-         {ENOUGH} are enough: --iterations {ENOUGH}"
-    ))
 }
 
 /// Applies `--seed`, which overrides the file's.
@@ -427,187 +218,11 @@ pub fn run_loaded(
         folder: true,
         finished: &mut |_, _| {},
     };
-    let Some(ran) = outcomes(args, experiment, simulate, around)? else {
+    let Some(ran) = outcomes(&args.request, experiment, simulate, around)? else {
         return Ok(None);
     };
     let place = ran.place.expect("a folder was asked for");
     finish(args, &ran.outcomes, place, &ran.releases)
-}
-
-/// The caller of a run: a command, or a program that uses this library.
-pub struct Around<'a> {
-    /// Set by the caller to stop.
-    pub stop: Arc<AtomicBool>,
-    /// The digest of the running program, see [`build`].
-    pub build: String,
-    /// Whether results go to a folder.
-    pub folder: bool,
-    /// Called for finished iterations with their number and the last one. It is `None` for those of
-    /// an earlier run.
-    pub finished: &'a mut dyn FnMut(usize, Option<&RunResult>),
-}
-
-/// A finished run.
-pub struct Ran {
-    /// The outcomes.
-    pub outcomes: Outcomes,
-    /// The claimed folder for the results, if any.
-    pub place: Option<ClaimedFolder>,
-    /// The releases of real kernels, by build.
-    pub releases: BTreeMap<String, String>,
-}
-
-/// Runs an experiment with `simulate` in a claimed results folder, or continues the unfinished one
-/// of `--resume`. Returns the outcomes with the folder, not yet published; `None`: the results of
-/// `--resume` exist and are complete.
-pub fn outcomes(
-    args: &How<'_>,
-    experiment: &Experiment,
-    simulate: runner::Simulate<'_>,
-    around: Around<'_>,
-) -> Result<Option<Ran>, Failure> {
-    let identity = |kernel: &&Kernel| Ok((kernel.build.clone(), simulate.identity(kernel)?));
-    let kernels: Result<Vec<_>, Diagnostic> = experiment.kernels().iter().map(identity).collect();
-    let kernels = kernels.map_err(|e| Failure::Input(e.into()))?;
-    // The experiment, adjusted so that its engine and real kernels can be compared.
-    let mut comparable = experiment.clone();
-    runner::costs(&mut comparable, simulate).map_err(|e| Failure::Input(e.into()))?;
-    match runner::settings(experiment, simulate, &around.stop) {
-        Ok(Tried::Taken) => {}
-        Ok(Tried::Stopped) => {
-            let what = "stopped before the first iteration began";
-            return Err(Failure::Stopped(what.to_owned()));
-        }
-        Err(e) => return Err(Failure::Input(e.into())),
-    }
-    lab::validate::beside::like_guests(&mut comparable, simulate, &around.stop);
-    let experiment = &comparable;
-    let jobs = fitting_jobs(experiment, args.jobs)?;
-    let terms = Terms {
-        kind: Kind::Run,
-        title: &experiment.name,
-        replace: args.replace,
-    };
-    let mut place = match args.resume {
-        _ if !around.folder => None,
-        None => Some(claim(args.out, &experiment.name, terms)?),
-        Some(dir) => match ClaimedFolder::resume(dir, terms)? {
-            Resumption::Unfinished(place) => {
-                say(place.notes());
-                Some(*place)
-            }
-            Resumption::Complete(dir) => {
-                eprintln!("the results in {} are complete", dir.display());
-                return Ok(None);
-            }
-        },
-    };
-    let header = Header {
-        kernels,
-        command: args.command.cloned(),
-        ..Header::new(experiment, args.check.is_some(), around.build)
-    };
-    let begun = place.as_mut().map(|place| place.begin(&header));
-    let earlier = begun.transpose()?.unwrap_or_default();
-    if args.resume.is_some() && !args.quiet {
-        eprintln!("{} iterations were finished before", earlier.len());
-    }
-    let options = RunOptions {
-        jobs,
-        check: args.check.map(Into::into),
-        progress: crate::bars::unless(args.quiet),
-        listeners: args.listeners.cloned(),
-        stop: around.stop,
-    };
-    (around.finished)(earlier.len(), None);
-    let mut kept = Kept {
-        place,
-        done: earlier.len(),
-        earlier,
-        lost: false,
-        tell: around.finished,
-    };
-    let outcomes = runner::run_with(experiment, &options, simulate, &mut kept);
-    match outcomes {
-        Ok(mut outcomes) => {
-            outcomes.build = Some(env!("LOWMARK_VERSION").to_owned());
-            let kernels = experiment.kernels().into_iter();
-            let release = |k: &Kernel| Some((k.build.clone(), simulate.release(k)?));
-            let releases = kernels.filter_map(release).collect();
-            Ok(Some(Ran {
-                outcomes,
-                place: kept.place,
-                releases,
-            }))
-        }
-        Err(failure) => {
-            if let Some(place) = &kept.place {
-                place.say_kept();
-            }
-            Err(failure.into())
-        }
-    }
-}
-
-/// Keeps finished iterations in the log of a folder.
-struct Kept<'a> {
-    place: Option<ClaimedFolder>,
-    earlier: BTreeMap<(u32, u32), RunResult>,
-    /// The number of finished iterations.
-    done: usize,
-    /// Set when an iteration could not be kept, which is reported once.
-    lost: bool,
-    /// [`Around::finished`].
-    tell: &'a mut dyn FnMut(usize, Option<&RunResult>),
-}
-
-impl Journal for Kept<'_> {
-    /// Returns the result of an iteration that an earlier, interrupted run finished; `None`: it has
-    /// to run.
-    fn earlier(&mut self, cell: u32, iteration: u32) -> Option<RunResult> {
-        self.earlier.remove(&(cell, iteration))
-    }
-
-    /// Tells the caller that an iteration is finished, and keeps its result in the folder's log. A
-    /// failure to keep it is reported once, and the run goes on.
-    fn finished(&mut self, cell: u32, iteration: u32, result: &RunResult) {
-        self.done += 1;
-        (self.tell)(self.done, Some(result));
-        let Some(place) = &mut self.place else { return };
-        // The results are still in memory: only resuming after a kill would have to repeat them.
-        if let Err(e) = place.log().finished(cell, iteration, result)
-            && !std::mem::replace(&mut self.lost, true)
-        {
-            let log = place.partial();
-            eprintln!(
-                "finished iterations can't be stored in {}: {e}; the run continues, but `--resume` would compute them again",
-                log.display()
-            );
-        }
-    }
-}
-
-/// Publishes the results in their folder; those of an interrupted run stay in its partial folder.
-/// Returns the folder, and an error if that is not the requested one.
-pub fn put(
-    outcomes: &Outcomes,
-    answer: &Answer,
-    place: ClaimedFolder,
-) -> Result<(PathBuf, Result<(), Failure>), Failure> {
-    let fill: results::Fill<'_> = &|emit| results::files(outcomes, &answer.files, emit);
-    if outcomes.interrupted {
-        return Ok((place.keep_partial(fill)?, Ok(())));
-    }
-    let published = place.publish(fill)?;
-    let written = settled(&published);
-    Ok((published.dir, written))
-}
-
-/// Returns true if the results can be compared: the run was not interrupted before every cell had
-/// two iterations. A table of one iteration a policy would be read as an answer.
-fn says_something(outcomes: &Outcomes) -> bool {
-    let mut cells = outcomes.results.iter();
-    !outcomes.interrupted || cells.all(|runs| runs.iter().flatten().count() > 1)
 }
 
 /// Writes and prints the results; returns the verdict. `releases` are those of real kernels, by
@@ -635,10 +250,10 @@ fn finish(
         text::print(&results::rows_json(outcomes))?;
     } else if args.json {
         text::print(&results::to_json(outcomes))?;
-    } else if args.mail && !args.quiet {
+    } else if args.mail && !args.request.quiet {
         // Print nothing else, so that the text can be mailed as it is.
         text::print(&answer.mail)?;
-    } else if !args.quiet && says_something(outcomes) {
+    } else if !args.request.quiet && says_something(outcomes) {
         match args.verbose {
             true => text::print(&told(outcomes, &Comparison::new(outcomes), text::screen()))?,
             false => text::print(&answer.text)?,
@@ -647,7 +262,7 @@ fn finish(
             text::print(&format!("\n{}", answer.rows))?;
         }
     }
-    if !args.quiet {
+    if !args.request.quiet {
         // Not among the results, since times differ from run to run.
         eprint!("{}", lab::report::host::text(outcomes));
     }
@@ -659,8 +274,8 @@ fn finish(
         });
     }
     let failed = failures(outcomes).or_else(|| none_finished(outcomes));
-    if !args.quiet && written.is_ok() {
-        let checked = match (args.check.is_some(), &failed) {
+    if !args.request.quiet && written.is_ok() {
+        let checked = match (args.request.check.is_some(), &failed) {
             (true, None) => ", each run twice with equal results",
             _ => "",
         };

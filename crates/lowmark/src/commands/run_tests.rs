@@ -1,5 +1,9 @@
 use super::*;
 use clap::Parser;
+use kernel::Kernel;
+use lab::results::log::Header;
+use lab::results::{Kind, Terms};
+use sim::{Outcome, RunResult};
 
 fn args(more: &[&str]) -> Run {
     let all = ["lowmark", "run", "x.toml"].iter().chain(more);

@@ -1,8 +1,8 @@
 //! `lowmark schema`.
 
 use crate::cli::{Schema, What};
-use crate::failure::Failure;
 use crate::text;
+use front::failure::Failure;
 
 /// Prints the JSON schema of machine files, or of experiments.
 pub fn run(args: &Schema) -> Result<(), Failure> {

@@ -1,8 +1,8 @@
 //! `lowmark top`.
 
 use crate::cli::Top;
-use crate::failure::Failure;
 use crate::text;
+use front::failure::Failure;
 use kernel::running::live::Live;
 use miette::miette;
 use std::path::Path;

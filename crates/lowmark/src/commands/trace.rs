@@ -1,8 +1,8 @@
 //! `lowmark trace`.
 
 use crate::cli::{Trace, TraceGenerate, TraceInfo, TraceVmscan};
-use crate::failure::Failure;
 use crate::text;
+use front::failure::Failure;
 use lab::diagnostic::Diagnostic;
 use lab::experiment::trace_error;
 use lab::results::Single;

@@ -1,10 +1,10 @@
 //! `lowmark tune`.
 
-use super::worlds::Here;
 use crate::cli::{Tune, machine_here};
-use crate::failure::Failure;
-use crate::place::{claim, settled};
 use crate::text;
+use front::failure::Failure;
+use front::place::{claim, settled};
+use front::worlds::Here;
 use lab::diagnostic::Diagnostic;
 use lab::experiment::{Overrides, TraceRun, load_profile, quoted};
 use lab::model::Experiment;
@@ -56,7 +56,7 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
         terms,
     )?;
     let options = TrialOptions {
-        jobs: super::run::fitting_jobs(&many, args.jobs)?,
+        jobs: front::runs::fitting_jobs(&many, args.jobs)?,
         progress: Some(crate::bars::trials),
         stop: crate::interrupt::flag(),
     };

@@ -2,11 +2,13 @@
 
 mod suite;
 
-use super::run::{How, Question, run_loaded};
-use super::worlds::Here;
+use super::run::{How, run_loaded};
+use crate::bars;
 use crate::cli::Validate;
-use crate::failure::Failure;
 use crate::text;
+use front::failure::Failure;
+use front::runs::{Question, Request};
+use front::worlds::Here;
 use lab::diagnostic::Diagnostic;
 use lab::experiment::Overrides;
 use lab::model::Experiment;
@@ -74,18 +76,21 @@ fn validate(
         }
         let how = How {
             question: Question::Validate,
-            jobs: args.jobs,
-            out: out.as_deref(),
-            replace: args.replace,
-            resume: resume.as_deref(),
-            check: None,
+            request: Request {
+                jobs: args.jobs,
+                out: out.as_deref(),
+                replace: args.replace,
+                resume: resume.as_deref(),
+                check: None,
+                quiet: args.quiet,
+                progress: bars::unless(args.quiet),
+                listeners: None,
+                command: None,
+            },
             json: args.json,
             rows: false,
             mail: false,
             verbose: false,
-            quiet: args.quiet,
-            listeners: None,
-            command: None,
         };
         if several && shown {
             text::print(&format!("== {}\n", experiment.name))?;

@@ -3,8 +3,8 @@
 use super::history::{Commit, History};
 use super::search::{Judge, Sample, Step};
 use crate::commands::kernel::Progress;
-use crate::commands::run::fitting_jobs;
-use crate::failure::Failure;
+use front::failure::Failure;
+use front::runs::fitting_jobs;
 use kernel::build::{self, BuildError, Request, Source};
 use lab::model::Experiment;
 use lab::results::log::{Header, Log};

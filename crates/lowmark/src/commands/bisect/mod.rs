@@ -14,9 +14,9 @@ mod text;
 mod tests;
 
 use crate::cli::Bisect;
-use crate::commands::worlds::Here;
-use crate::failure::Failure;
 use crate::interrupt;
+use front::failure::Failure;
+use front::worlds::Here;
 use history::{Commit, History, revision};
 use kernel::build::{Request, Source};
 use lab::bisect::Power;

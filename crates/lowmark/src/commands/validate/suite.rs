@@ -2,9 +2,10 @@
 //! presets by the kernels' figures, or by kept figures.
 
 use crate::cli::Validate;
-use crate::commands::run::{How, MEASURED, Question, fitting_jobs, run_loaded};
-use crate::failure::Failure;
+use crate::commands::run::{How, run_loaded};
 use crate::{interrupt, text};
+use front::failure::Failure;
+use front::runs::{MEASURED, Question, Request, fitting_jobs};
 use kernel::Kernel;
 use lab::diagnostic::{Diagnostic, one_of};
 use lab::model::{Experiment, Outcomes};
@@ -152,18 +153,21 @@ fn run_one(
     let begun = args.resume.is_some() && is_begun(&dir);
     let how = How {
         question: Question::Measure,
-        jobs: args.jobs,
-        out: (!begun).then_some(dir.as_path()),
-        replace: args.replace,
-        resume: begun.then_some(dir.as_path()),
-        check: None,
+        request: Request {
+            jobs: args.jobs,
+            out: (!begun).then_some(dir.as_path()),
+            replace: args.replace,
+            resume: begun.then_some(dir.as_path()),
+            check: None,
+            quiet: true,
+            progress: None,
+            listeners: None,
+            command: None,
+        },
         json: false,
         rows: false,
         mail: false,
         verbose: false,
-        quiet: true,
-        listeners: None,
-        command: None,
     };
     let failed = match run_loaded(&how, experiment, simulate) {
         Ok(_) => None,

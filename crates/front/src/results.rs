@@ -1,9 +1,9 @@
 //! The results of a run, in memory or from a folder.
 
-use super::Error;
-use crate::commands::run::{self, Question, Ran};
+use crate::Error;
 use crate::failure::Failure;
 use crate::place::settled;
+use crate::runs::{self, Question, Ran};
 use lab::diagnostic::{Diagnostic, one_of};
 use lab::results::table::{self, Table};
 use lab::results::{self, ClaimedFolder, File, Kind, MANIFEST, Terms, Unchanged, complete_folder};
@@ -54,7 +54,7 @@ impl Results {
         if outcomes.interrupted && (finished == 0 || ran.place.is_none()) {
             return Err(stopped(None).into());
         }
-        let answer = run::answer(outcomes, Question::Compare, &ran.releases);
+        let answer = runs::answer(outcomes, Question::Compare, &ran.releases);
         let mut files = BTreeMap::new();
         if !outcomes.interrupted {
             let mut keep = |file: File| {
@@ -66,7 +66,7 @@ impl Results {
         }
         let mut folder = None;
         if let Some(place) = ran.place {
-            let (dir, written) = run::put(outcomes, &answer, place)?;
+            let (dir, written) = runs::put(outcomes, &answer, place)?;
             if outcomes.interrupted {
                 return Err(stopped(Some(dir)).into());
             }
@@ -78,7 +78,7 @@ impl Results {
             title: outcomes.experiment.name.clone(),
             axes: outcomes.experiment.axes.clone(),
             folder,
-            failed: run::failures(outcomes),
+            failed: runs::failures(outcomes),
             complete: !outcomes.interrupted,
         })
     }

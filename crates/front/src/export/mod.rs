@@ -112,7 +112,7 @@ fn line(out: &mut dyn Write, text: &str) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::front::{Changes, Options, parse, run};
+    use crate::{Changes, Options, parse, run};
     use std::fs;
 
     fn results() -> Results {

@@ -1,11 +1,16 @@
 //! Failures of commands, and their exit codes.
 
+use kernel::build::BuildError;
 use lab::diagnostic::plain;
 use lab::results::OutputError;
 use lab::runner::CheckFailure;
 use miette::ReportHandler;
 use std::fmt;
 use std::process::ExitCode;
+
+/// The advice printed when memory runs out.
+pub const MORE_MEMORY: &str = "accepted: more memory (`ulimit -v`, the container's limit), a smaller \
+    machine or trace, or fewer `--jobs`; `lowmark run E --list` prints the memory of a run";
 
 /// The reason why a command failed.
 #[derive(Debug)]
@@ -22,7 +27,7 @@ pub enum Failure {
     /// has paths to copy, and its own line breaks.
     Results(String),
     /// An error of the front for programs.
-    Said(crate::front::Error),
+    Said(crate::Error),
     /// The user stopped a command that leaves nothing behind; the text says which.
     Stopped(String),
     /// The user interrupted the run.
@@ -39,7 +44,7 @@ pub enum Failure {
 impl Failure {
     /// Prints the failure to standard error; returns the exit code.
     pub fn report(self) -> ExitCode {
-        crate::text::say_escaped(&(self.text() + "\n"));
+        crate::stderr::say_escaped(&(self.text() + "\n"));
         ExitCode::from(self.code())
     }
 
@@ -59,7 +64,7 @@ impl Failure {
         match self {
             Self::Input(report) | Self::System(report) => shown(report),
             Self::Check(failure) => plain(&failure.to_string()).into_owned(),
-            Self::Memory(e) => shown(&miette::miette!(help = crate::MORE_MEMORY, "{e}")),
+            Self::Memory(e) => shown(&miette::miette!(help = MORE_MEMORY, "{e}")),
             Self::Results(text) | Self::Stopped(text) => plain(text).into_owned(),
             // Made of another failure's text, which was escaped.
             Self::Said(e) => e.message.clone(),
@@ -177,6 +182,23 @@ impl From<OutputError> for Failure {
             OutputError::Io { .. } => Self::System(report),
             // Detected before anything was computed.
             _ => Self::Input(report),
+        }
+    }
+}
+
+impl From<BuildError> for Failure {
+    /// Turns an error of building into the program's failure, by which the exit code is chosen:
+    /// stopped, wrong input (a full disk too), or an error of the system.
+    fn from(error: BuildError) -> Self {
+        let mut diagnostic = miette::MietteDiagnostic::new(error.to_string());
+        if let Some(help) = error.help() {
+            diagnostic = diagnostic.with_help(help);
+        }
+        let report = miette::Report::new(diagnostic);
+        match error {
+            BuildError::Stopped => Self::Stopped(error.to_string()),
+            BuildError::Input { .. } | BuildError::Full { .. } => Self::Input(report),
+            BuildError::Io { .. } | BuildError::Failed { .. } => Self::System(report),
         }
     }
 }

@@ -1,15 +1,21 @@
 //! Miss-ratio curves of a trace, or of keys in memory.
 
-use super::Error;
-use crate::commands::mrc as command;
+pub mod plan;
+pub mod text;
+mod verdict;
+
+pub use plan::Writes;
+
+use crate::Error;
 use crate::failure::Failure;
-use crate::text;
 use lab::diagnostic::Diagnostic;
+use lab::report::terminal::Screen;
+use plan::Request;
 use replay::curve::{self, Curves};
 use replay::{Dense, Sizes};
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::{Format, Reader, TraceError};
@@ -39,17 +45,6 @@ pub struct MrcOptions {
     pub stop: Arc<AtomicBool>,
 }
 
-/// Dirty pages, their limits and the device they are written to.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Writes {
-    /// Percentage of the cache that may be dirty or under writeback.
-    pub limit: f64,
-    /// Percentage of dirty pages at which the flusher starts.
-    pub background: f64,
-    /// The device's write rate, in MiB per second.
-    pub rate: f64,
-}
-
 impl Default for MrcOptions {
     /// Returns the options of `lowmark mrc` without arguments: LRU at fifty sizes from 1000 to
     /// 100,000 pages.
@@ -70,9 +65,8 @@ impl Default for MrcOptions {
 }
 
 impl MrcOptions {
-    /// Checks the options and makes the plan of a simulation for the trace at `path`, by the rules
-    /// of `lowmark mrc`.
-    fn plan(&self, path: &Path) -> Result<curve::Plan, Error> {
+    /// Checks the options and makes the plan of a simulation, by the rules of `lowmark mrc`.
+    fn plan(&self) -> Result<curve::Plan, Error> {
         let wrong =
             |what: String, accepted: &str| Error::from(Diagnostic::placeless(what, accepted));
         if let Some(format) = &self.format
@@ -103,30 +97,18 @@ impl MrcOptions {
                 "accepted: a sample, or writes, but not both",
             ));
         }
-        let writes = self.writes.unwrap_or(Writes {
-            limit: 20.0,
-            background: 10.0,
-            rate: 100.0,
-        });
-        let args = crate::cli::Mrc {
-            trace: PathBuf::from(path),
-            format: self.format.clone(),
-            unit: self.unit.clone(),
+        let request = Request {
+            format: self.format.as_deref().and_then(Format::parse),
+            unit: trace::Unit::parse(&self.unit).unwrap_or_default(),
             lenient: self.lenient,
             ignore_size: self.ignore_size,
             sizes,
-            policy: self.policies.clone(),
+            policies: self.policies.clone(),
             sample,
-            writes: self.writes.is_some(),
-            dirty_limit: writes.limit,
-            dirty_background: writes.background,
-            write_rate: writes.rate,
+            writes: self.writes,
             jobs: self.jobs,
-            out: None,
-            replace: false,
-            json: false,
         };
-        Ok(command::plan(&args)?)
+        Ok(plan::plan(&request)?)
     }
 }
 
@@ -135,7 +117,7 @@ impl MrcOptions {
 /// # Errors
 /// The options are wrong, or the trace can't be read.
 pub fn mrc(trace: &Path, options: &MrcOptions) -> Result<Curves, Error> {
-    let plan = options.plan(trace)?;
+    let plan = options.plan()?;
     let reader = open(trace, &plan, &options.stop);
     let shown = trace.display().to_string();
     stoppable(reader, shown, &plan, &options.stop)
@@ -198,7 +180,7 @@ fn stopped() -> Error {
 fn unless_stopped<T>(read: Result<T, TraceError>, stop: &AtomicBool) -> Result<T, Error> {
     read.map_err(|e| match stop.load(Relaxed) {
         true => stopped(),
-        false => command::unreadable(e).into(),
+        false => plan::unreadable(e).into(),
     })
 }
 
@@ -281,7 +263,7 @@ impl Read for Keys {
 /// Returns the curves of keys in memory: each key is one request for one page.
 ///
 /// ```
-/// use lowmark::front::{Keys, MrcOptions, mrc_keys};
+/// use front::{Keys, MrcOptions, mrc_keys};
 ///
 /// let keys: Vec<u64> = (0..1000).map(|i| i % 10).collect();
 /// let options = MrcOptions { sizes: "5,10".into(), ..MrcOptions::default() };
@@ -290,7 +272,7 @@ impl Read for Keys {
 /// // LRU with five pages never hits in a loop over ten; with ten pages it always does.
 /// assert_eq!(points[0].miss_ratio, 1.0);
 /// assert_eq!(points[1].counts.misses, 10);
-/// # Ok::<(), lowmark::front::Error>(())
+/// # Ok::<(), front::Error>(())
 /// ```
 ///
 /// # Errors
@@ -300,19 +282,19 @@ pub fn mrc_keys(keys: Keys, options: &MrcOptions) -> Result<Curves, Error> {
         let what = "keys in memory have no writes";
         return Err(Diagnostic::placeless(what, "accepted: a trace file with writes").into());
     }
-    let plan = keys_options(options).plan(Path::new(KEYS))?;
+    let plan = keys_options(options).plan()?;
     let reader = stream_of(keys, KEYS, &plan, &options.stop);
     stoppable(reader, KEYS.to_owned(), &plan, &options.stop)
 }
 
 /// Formats the curves as `curves.csv` of `lowmark mrc --out`.
 pub fn curves_csv(curves: &Curves) -> String {
-    command::csv(curves)
+    text::csv(curves)
 }
 
 /// Formats the curves as `lowmark mrc` prints them.
 pub fn curves_text(curves: &Curves) -> String {
-    command::tables(curves, text::screen())
+    text::tables(curves, Screen::here())
 }
 
 /// Reads a trace into memory, its objects numbered in the order of their first request: for
@@ -321,7 +303,7 @@ pub fn curves_text(curves: &Curves) -> String {
 /// # Errors
 /// The options are wrong, the trace can't be read, there is not enough memory, or it was stopped.
 pub fn numbered(trace: &Path, options: &MrcOptions) -> Result<Dense, Error> {
-    let plan = options.plan(trace)?;
+    let plan = options.plan()?;
     let read = open(trace, &plan, &options.stop)
         .and_then(|reader| Dense::read(reader, plan.unit, false, plan.budget, plan.threads));
     Ok(unless_stopped(read, &options.stop)?.0)
@@ -332,7 +314,7 @@ pub fn numbered(trace: &Path, options: &MrcOptions) -> Result<Dense, Error> {
 /// # Errors
 /// The options are wrong, there is not enough memory, or it was stopped.
 pub fn numbered_keys(keys: Keys, options: &MrcOptions) -> Result<Dense, Error> {
-    let plan = keys_options(options).plan(Path::new(KEYS))?;
+    let plan = keys_options(options).plan()?;
     let read = stream_of(keys, KEYS, &plan, &options.stop)
         .and_then(|reader| Dense::read(reader, plan.unit, false, plan.budget, plan.threads));
     Ok(unless_stopped(read, &options.stop)?.0)

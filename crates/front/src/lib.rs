@@ -1,36 +1,26 @@
-//! Lowmark as a library: the commands as functions that print nothing on standard output, handle no
-//! signals and never end the process.
-//!
-//! ```
-//! use lowmark::front::{self, Changes, Options};
-//!
-//! let experiment = front::parse(
-//!     r#"
-//!     name = "first"
-//!     iterations = 2
-//!     policy = ["linux-3.0", "linux-3.1"]
-//!     filesystem = "ext4"
-//!     machine = "machines/512M.toml"
-//!     workload = { command = "dd if=/dev/zero of=a bs=64k count=64" }
-//!     "#,
-//!     "first.toml",
-//!     &Changes::default(),
-//! )?;
-//! let results = front::run(&experiment, Options::default())?;
-//! let summary = results.table("summary")?;
-//! assert!(summary.columns.iter().any(|c| c.name == "median"));
-//! println!("{}", results.comparison());
-//! # Ok::<(), lowmark::front::Error>(())
-//! ```
-//!
-//! The files of [`Results`] are those of a results folder (`docs/results.md`), byte by byte,
-//! whether they were written to one or not. Tests compare them with the command line's.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
 
-mod curves;
+/// Prints to standard error, escaped as in [`stderr::say`]. If standard error can't be written, the
+/// message is lost and the program goes on; the standard macro of this name panics.
+macro_rules! eprintln {
+    ($($text:tt)*) => {
+        $crate::stderr::say(&(format!($($text)*) + "\n"))
+    };
+}
+
+pub mod curves;
 mod digests;
 mod error;
 mod export;
+pub mod failure;
+pub mod machines;
+pub mod place;
 mod results;
+pub mod runs;
+pub mod scoring;
+pub mod stderr;
+pub mod worlds;
 
 pub use curves::{
     Array, Keys, MrcOptions, Writes, curves_csv, curves_text, mrc, mrc_keys, numbered,
@@ -45,10 +35,7 @@ pub use mm::NoMemory;
 pub use replay::curve::Curves;
 pub use results::{Comparison, Results};
 
-use crate::commands::run::{self, Around, How, Question};
-use crate::commands::worlds::Here;
-use crate::commands::{machine, reproduce as scoring};
-use crate::failure::Failure;
+use failure::Failure;
 use lab::diagnostic::{Diagnostic, Source};
 use lab::experiment::{Overrides, files_near};
 use lab::published::{self, files};
@@ -56,6 +43,8 @@ use lab::results::hex;
 use lab::results::log::Header;
 use lab::runner::memory::Need;
 use lab::runner::{RunOptions, Worlds};
+use machine::capture::Captured;
+use runs::{Around, Request};
 use sha2::{Digest, Sha256};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -65,6 +54,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use worlds::Here;
+
+/// The version of this build: that of the crates, with the commit and the profile.
+pub const VERSION: &str = env!("LOWMARK_VERSION");
 
 impl From<Failure> for Error {
     /// Keeps the failure's exit code and the text that the command line would print.
@@ -212,21 +205,14 @@ impl Default for Options<'_> {
 /// them.
 pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Results, Error> {
     let folder = options.out.or(options.resume).is_some();
-    let how = How {
-        question: Question::Compare,
+    let request = Request {
         jobs: options.jobs,
         out: options.out,
         replace: options.replace,
         resume: options.resume,
-        check: options.check.map(|check| match check {
-            Check::Sampled => crate::cli::Check::Sampled,
-            Check::Full => crate::cli::Check::Full,
-        }),
-        json: false,
-        rows: false,
-        mail: false,
-        verbose: false,
+        check: options.check,
         quiet: true,
+        progress: None,
         listeners: None,
         command: None,
     };
@@ -249,7 +235,7 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Results, Err
     let here = Here {
         patience: options.patience,
     };
-    let Some(ran) = run::outcomes(&how, experiment, &here, around)? else {
+    let Some(ran) = runs::outcomes(&request, experiment, &here, around)? else {
         let dir = options.resume.unwrap_or(Path::new(""));
         return Results::open(lab::results::complete_folder(dir));
     };
@@ -260,7 +246,7 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Results, Err
 /// results that it is based on.
 ///
 /// ```
-/// use lowmark::front::{self, Changes, Options};
+/// use front::{Changes, Options};
 ///
 /// let text = r#"
 ///     name = "which"
@@ -273,7 +259,7 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Results, Err
 /// let experiment = front::parse(text, "which.toml", &Changes::default())?;
 /// let comparison = front::compare(&experiment, Options::default())?;
 /// assert_eq!(comparison.answers.len(), 1, "one policy against the baseline");
-/// # Ok::<(), lowmark::front::Error>(())
+/// # Ok::<(), front::Error>(())
 /// ```
 ///
 /// # Errors
@@ -344,23 +330,10 @@ pub fn capture(
     name: Option<String>,
     disk: Option<String>,
 ) -> Result<Machine, Error> {
-    let args = crate::cli::Machine {
-        out: None,
-        replace: false,
-        root,
-        save: None,
-        verify: false,
-        name,
-        disk,
-        probe: None,
-        probe_size: ::machine::probe::LEAST_SIZE,
-        probe_time: Duration::from_secs(2),
-        json: false,
-    };
-    let root = machine::root(&args)?;
-    let captured = ::machine::capture::Captured::read(&root).map_err(machine::unreadable)?;
-    let disk = machine::tested_disk(&args, &captured)?;
-    let described = machine::described(&args, &captured, disk, None)?;
+    let root = machines::root(root.as_deref())?;
+    let captured = Captured::read(&root).map_err(machines::unreadable)?;
+    let disk = machines::tested_disk(disk.as_deref(), &captured)?;
+    let described = machines::described(name.as_deref(), &captured, disk, None)?;
     Ok(Machine {
         name: described.machine.name,
         text: described.text,
