@@ -9,6 +9,7 @@ macro_rules! eprintln {
     };
 }
 
+pub mod bisect;
 pub mod curves;
 mod digests;
 mod error;

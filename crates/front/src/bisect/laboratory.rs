@@ -1,15 +1,15 @@
 //! Runs commits as kernels in experiments. Runs are kept and not repeated.
 
+use super::Build;
 use super::history::{Commit, History};
 use super::search::{Judge, Sample, Step};
-use crate::commands::kernel::Progress;
-use front::failure::Failure;
-use front::runs::fitting_jobs;
-use kernel::build::{self, BuildError, Request, Source};
+use crate::failure::Failure;
+use crate::runs::fitting_jobs;
+use kernel::build::{BuildError, Request, Source};
 use lab::model::Experiment;
 use lab::results::log::{Header, Log};
 use lab::rows::figure_values;
-use lab::runner::{self, Journal, RunOptions, Simulate};
+use lab::runner::{self, Journal, RunOptions, ShowProgress, Simulate};
 use sim::{Outcome, RunResult};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -33,8 +33,12 @@ pub struct Laboratory<'a> {
     pub simulate: Simulate<'a>,
     /// The number of parallel runs.
     pub jobs: Option<NonZeroUsize>,
-    /// Suppresses progress.
+    /// Whether judged commits are not reported.
     pub quiet: bool,
+    /// Makes the display of the runs' progress.
+    pub progress: Option<ShowProgress>,
+    /// Builds a commit's kernel.
+    pub build: &'a Build<'a>,
     /// Set by Ctrl-C.
     pub stop: Arc<AtomicBool>,
 }
@@ -124,11 +128,8 @@ impl Laboratory<'_> {
     fn build(&mut self, history: &History, commit: &Commit) -> Result<Option<String>, Failure> {
         history.checkout(commit)?;
         self.request.source = Source::Tree(history.root.clone());
-        let mut progress = Progress::new(self.quiet, &self.stop);
-        let built = build::build(&self.request, &mut progress);
-        progress.clear();
-        match built {
-            Ok(_) => Ok(None),
+        match (self.build)(&self.request, &self.stop) {
+            Ok(()) => Ok(None),
             Err(e @ BuildError::Failed { .. }) => Ok(Some(e.to_string())),
             // The commit's tree lacks something that guests need.
             Err(e @ BuildError::Input { .. }) => Ok(Some(e.to_string())),
@@ -164,7 +165,7 @@ impl Judge for Laboratory<'_> {
         let options = RunOptions {
             jobs: fitting_jobs(&self.experiment, self.jobs)?,
             check: None,
-            progress: crate::bars::unless(self.quiet),
+            progress: self.progress,
             listeners: None,
             stop: Arc::clone(&self.stop),
         };

@@ -1,7 +1,7 @@
 //! The search: the choice of commits, the number of runs, and the decisions.
 
 use super::history::{Commit, History, Mark, Next};
-use front::failure::Failure;
+use crate::failure::Failure;
 use lab::bisect::{Decision, Ends, Power, Side, ends, side, visible};
 use lab::figures::stats::{Summary, summary};
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! The results of a search as text.
 
 use super::search::{Answer, Found, Step};
-use crate::text::table;
 use lab::bisect::Side;
+use lab::report::terminal::Screen;
 
 /// Formats a number with more decimals the smaller it is; none from 1000 on, and for whole numbers.
 fn number(value: f64) -> String {
@@ -94,7 +94,7 @@ fn found(answer: &Answer) -> String {
 /// Formats the whole answer: the outcome, a table of the judged commits, and the reasons why
 /// commits were skipped.
 pub fn answer(answer: &Answer) -> String {
-    let mut rows = table([
+    let mut rows = Screen::here().table([
         "commit", "like", "median", "least", "most", "runs", "wrong", "subject",
     ]);
     for step in &answer.steps {

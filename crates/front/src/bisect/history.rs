@@ -4,7 +4,7 @@
 //! repository, and none of its hooks runs. The decisions of the search are not kept here: they are
 //! replayed into a new clone.
 
-use front::failure::Failure;
+use crate::failure::Failure;
 use lab::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 use std::fs;

@@ -1,4 +1,4 @@
-//! `lowmark bisect`: git's bisection over a kernel's history, judged by experiments.
+//! Git's bisection over a kernel's history, judged by experiments.
 //!
 //! [`history`] drives git, [`search`] samples commits through a judge until the first bad one is
 //! found, [`laboratory`] is that judge: it builds a commit and runs an experiment with it. All runs
@@ -13,24 +13,80 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-use crate::cli::Bisect;
-use crate::interrupt;
-use front::failure::Failure;
-use front::worlds::Here;
+use crate::failure::Failure;
+use crate::worlds::Here;
 use history::{Commit, History, revision};
-use kernel::build::{Request, Source};
+use kernel::build::{BuildError, Request, Source};
 use lab::bisect::Power;
 use lab::diagnostic::Diagnostic;
 use lab::experiment::Overrides;
 use lab::experiment::kernels::PREFIX;
 use lab::model::Experiment;
 use lab::results::hex;
+use lab::runner::ShowProgress;
 use laboratory::Laboratory;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Builds a kernel, with the display of progress that the caller has; the flag ends the build.
+pub type Build<'a> = dyn Fn(&Request, &Arc<AtomicBool>) -> Result<(), BuildError> + 'a;
+
+/// A search; the fields are options of `lowmark bisect`.
+pub struct Wanted<'a> {
+    /// A git repository with sources of Linux; nothing is written there.
+    pub tree: &'a Path,
+    /// The experiment to run with each kernel; its own policies are ignored.
+    pub experiment: &'a Path,
+    /// Keys of the experiment with their values as TOML: `filesystem="xfs"`.
+    pub set: Vec<String>,
+    /// A good revision.
+    pub good: &'a str,
+    /// A later, bad revision.
+    pub bad: &'a str,
+    /// The figure that distinguishes them: a row, a counter or a figure of the workload.
+    pub metric: &'a str,
+    /// The highest probability of a wrong answer.
+    pub error: f64,
+    /// The most runs of one kernel, each with its own seed.
+    pub most: u32,
+    /// Patches to apply to every kernel.
+    pub patches: &'a [PathBuf],
+    /// Fragments of a kernel configuration, applied after Lowmark's own.
+    pub fragments: &'a [PathBuf],
+    /// Whether to apply the patch that makes computation take time.
+    pub costs: bool,
+    /// The folder of the search; `None`: one in `results` with the experiment's name and both ends.
+    pub out: Option<&'a Path>,
+    /// Threads; the answer is the same for any number.
+    pub jobs: Option<NonZeroUsize>,
+    /// Whether judged commits are not reported on standard error.
+    pub quiet: bool,
+    /// Makes the display of the runs' progress; `None`: there is none.
+    pub progress: Option<ShowProgress>,
+    /// Builds a commit's kernel.
+    pub build: &'a Build<'a>,
+    /// Returns the flag that stops the search; called when its first run can begin.
+    pub stop: fn() -> Arc<AtomicBool>,
+}
+
+/// A finished search.
+#[derive(Debug, Clone)]
+pub struct Searched {
+    /// The answer as text.
+    pub text: String,
+    /// The answer as JSON.
+    pub json: String,
+    /// The folder of the search, with its runs and the answer.
+    pub folder: PathBuf,
+    /// The name of the kernels that were built.
+    pub kernels: String,
+}
 
 /// Returns the error for wrong input: `what` is wrong, and `accepted` would be right.
 fn wrong(what: impl Into<String>, accepted: impl Into<String>) -> Failure {
@@ -154,8 +210,8 @@ fn digests(paths: &[PathBuf]) -> Result<Vec<String>, Failure> {
 }
 
 /// Reads the experiment with kernel `name` as its policy; it must have exactly one cell.
-fn load(args: &Bisect, name: &str) -> Result<Experiment, Failure> {
-    let mut set: Vec<String> = args.set.iter().map(|(k, v)| format!("{k}={v}")).collect();
+fn load(wanted: &Wanted<'_>, name: &str) -> Result<Experiment, Failure> {
+    let mut set = wanted.set.clone();
     set.push(format!("policy=\"{PREFIX}{name}\""));
     let overrides = Overrides {
         set,
@@ -163,7 +219,7 @@ fn load(args: &Bisect, name: &str) -> Result<Experiment, Failure> {
         track_pages: false,
         ..Overrides::default()
     };
-    let experiment = lab::experiment::load(&args.experiment, &overrides)
+    let experiment = lab::experiment::load(wanted.experiment, &overrides)
         .map_err(|e| Failure::Input(e.into()))?;
     if experiment.cells.len() != 1 {
         let keys: Vec<String> = experiment.cells.iter().map(|c| c.group()).collect();
@@ -186,40 +242,40 @@ fn kernels_name(tree: &Path, good: &Commit, bad: &Commit) -> String {
     format!("bisect-{}", &hex(&Sha256::digest(all))[..12])
 }
 
-/// Searches a kernel's history for the first commit that changed a figure, prints the answer, and
-/// keeps it beside all runs in the search's folder. The same command continues an interrupted
+/// Searches a kernel's history for the first commit that changed a figure, and keeps the answer
+/// beside all runs in the search's folder. The same command continues an interrupted
 /// search.
 ///
 /// # Errors
 /// An argument is wrong, an end can't be judged, the system refuses, or the user stopped.
-pub fn run(args: &Bisect) -> Result<(), Failure> {
-    if !(args.error > 0.0 && args.error < 1.0) {
-        let what = format!("`--error {}` is not a probability of error", args.error);
+pub fn bisect(wanted: &Wanted<'_>) -> Result<Searched, Failure> {
+    if !(wanted.error > 0.0 && wanted.error < 1.0) {
+        let what = format!("`--error {}` is not a probability of error", wanted.error);
         return Err(wrong(what, "accepted: more than 0, less than 1"));
     }
-    let metric = lab::rows::figure(&args.metric).map_err(|why| {
+    let metric = lab::rows::figure(wanted.metric).map_err(|why| {
         wrong(
             format!("`--metric`: {why}"),
             "accepted: a row, a counter or a figure of the workload; `lowmark explain` lists them",
         )
     })?;
-    let good = revision(&args.tree, "good", &args.good)?;
-    let bad = revision(&args.tree, "bad", &args.bad)?;
+    let good = revision(wanted.tree, "good", wanted.good)?;
+    let bad = revision(wanted.tree, "bad", wanted.bad)?;
     if good.hash == bad.hash {
         let what = format!("`--good` and `--bad` are both {}", good.short());
         return Err(wrong(what, "accepted: a revision and a later one"));
     }
-    let tree = fs::canonicalize(&args.tree).unwrap_or_else(|_| args.tree.clone());
+    let tree = fs::canonicalize(wanted.tree).unwrap_or_else(|_| wanted.tree.to_owned());
     let name = kernels_name(&tree, &good, &bad);
-    let experiment = load(args, &name)?;
+    let experiment = load(wanted, &name)?;
     let terms = Terms {
         tree,
         good: good.hash.clone(),
         bad: bad.hash.clone(),
         experiment: hex(&Sha256::digest(format!("{:?}", experiment.cells[0].spec))),
-        patches: digests(&args.patch)?,
-        fragments: digests(&args.config)?,
-        costs: !args.without_costs,
+        patches: digests(wanted.patches)?,
+        fragments: digests(wanted.fragments)?,
+        costs: wanted.costs,
     };
     let default = || {
         let folder = format!(
@@ -230,41 +286,44 @@ pub fn run(args: &Bisect) -> Result<(), Failure> {
         );
         Path::new("results").join(folder)
     };
-    let place = Place::claim(args.out.clone().unwrap_or_else(default), &terms)?;
-    let history = History::clone_of(&args.tree, place.dir.join("tree"))?;
+    let place = Place::claim(wanted.out.map_or_else(default, Path::to_owned), &terms)?;
+    let history = History::clone_of(wanted.tree, place.dir.join("tree"))?;
     // The numbers of runs with which all decisions together are wrong with at most this
     // probability.
-    let power = Power::of_search(args.error, history.between(&good, &bad)?, args.most);
-    if power.fewest() > args.most {
+    let power = Power::of_search(wanted.error, history.between(&good, &bad)?, wanted.most);
+    if power.fewest() > wanted.most {
         let accepted = format!(
             "accepted: {} or more, or a larger `--error`",
             power.fewest()
         );
-        let what = format!("`--most {}` runs are too few for any conclusion", args.most);
+        let what = format!(
+            "`--most {}` runs are too few for any conclusion",
+            wanted.most
+        );
         return Err(wrong(what, accepted));
     }
     let mut laboratory = Laboratory {
         request: Request {
             source: Source::Tree(history.root.clone()),
-            patches: args.patch.clone(),
-            fragments: args.config.clone(),
+            patches: wanted.patches.to_vec(),
+            fragments: wanted.fragments.to_vec(),
             name: Some(name.clone()),
-            costs: !args.without_costs,
+            costs: wanted.costs,
             hz: experiment.cells[0].spec.machine.hz,
             arch: kernel::build::Arch::Um,
             base: None,
         },
         experiment,
-        metric: &args.metric,
+        metric: wanted.metric,
         folder: place.dir.join("commits"),
         simulate: &Here::default(),
-        jobs: args.jobs,
-        quiet: args.quiet,
-        stop: interrupt::flag_saying(
-            "stopping; the finished runs are kept; once more to stop at once",
-        ),
+        jobs: wanted.jobs,
+        quiet: wanted.quiet,
+        progress: wanted.progress,
+        build: wanted.build,
+        stop: (wanted.stop)(),
     };
-    let named = (args.metric.as_str(), metric.unit);
+    let named = (wanted.metric, metric.unit);
     let answer = search::search(&mut laboratory, &history, (&good, &bad), power, named)?;
     history.remove();
     let shown = text::answer(&answer);
@@ -274,15 +333,10 @@ pub fn run(args: &Bisect) -> Result<(), Failure> {
         fs::write(&path, text)
             .map_err(|e| Failure::System(miette::miette!("can't write {}: {e}", path.display())))?;
     }
-    if args.json {
-        return crate::text::print(&(json + "\n"));
-    }
-    crate::text::print(&shown)?;
-    if !args.quiet {
-        eprintln!(
-            "runs and answer are in {}; `lowmark kernel remove {name}` removes the kernels",
-            place.dir.display()
-        );
-    }
-    Ok(())
+    Ok(Searched {
+        text: shown,
+        json,
+        folder: place.dir,
+        kernels: name,
+    })
 }

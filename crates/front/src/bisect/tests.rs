@@ -2,7 +2,7 @@
 
 use super::history::{Commit, History, revision};
 use super::search::{Answer, Found, Judge, Sample, Step, search};
-use front::failure::Failure;
+use crate::failure::Failure;
 use lab::bisect::{Power, Side};
 use std::cell::Cell;
 use std::fs;
