@@ -15,6 +15,8 @@ mod digests;
 mod error;
 mod export;
 pub mod failure;
+pub mod guarded;
+pub mod learn;
 pub mod machines;
 pub mod place;
 mod results;

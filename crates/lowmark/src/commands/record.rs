@@ -4,11 +4,11 @@ use super::report;
 use crate::cli::{Record, Undo};
 use crate::{interrupt, text};
 use front::failure::Failure;
-use front::place::{self, claim, settled};
+use front::guarded::{instance, sweep};
+use front::place::{claim, settled};
 use kernel::running::file::{self, About, Recording};
 use kernel::running::live::{self, Live};
-use kernel::running::tracefs::Instance;
-use kernel::running::undo::{self, FOLDER, Guard};
+use kernel::running::undo::{self, Guard};
 use kernel::running::{Cost, Ended, Recorder, childrens_seconds, clock};
 use lab::diagnostic::one_of;
 use lab::results::{File, Kind, Terms};
@@ -29,9 +29,12 @@ pub fn undo(args: &Undo) -> Result<(), Failure> {
     done.map_err(|e| Failure::System(miette!("{}: {e}", args.file.display())))
 }
 
-/// Undoes the changes that killed processes left to the running system, and reports them.
-pub fn sweep() {
-    place::say(&undo::sweep(Path::new(FOLDER)));
+/// Starts this program as the guard of an undo log.
+///
+/// # Errors
+/// The program can't be started.
+pub fn guard(log: &undo::Undo) -> std::io::Result<Guard> {
+    log.guard(&std::env::current_exe()?, &["undo"])
 }
 
 /// The facts about this machine.
@@ -105,27 +108,6 @@ impl Here {
             here.disks = wanted.to_vec();
         }
         Ok(here)
-    }
-}
-
-/// Makes an instance of tracefs for this recording, and its guard, which removes the instance if
-/// this process is killed. Returns the reason instead if there is none: `unwanted`, or no
-/// permission.
-pub fn instance(unwanted: bool) -> (Result<Instance, String>, Option<Guard>) {
-    if unwanted {
-        return (Err("switched off by --no-events".to_owned()), None);
-    }
-    let made = || -> std::io::Result<(Instance, Guard)> {
-        let undo = undo::Undo::new(Path::new(FOLDER))?;
-        let guard = undo.guard(&std::env::current_exe()?, &["undo"])?;
-        Ok((Instance::new(undo)?, guard))
-    };
-    match made() {
-        Ok((instance, guard)) => (Ok(instance), Some(guard)),
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-            (Err(format!("only root can read them ({e})")), None)
-        }
-        Err(e) => (Err(e.to_string()), None),
     }
 }
 
@@ -268,7 +250,7 @@ fn record(
     let (recorder, guard) = match cache {
         Some(cache) => (Recorder::live(writer, cache, interval), None),
         None => {
-            let (instance, guard) = instance(args.no_events);
+            let (instance, guard) = instance(args.no_events, guard);
             if let Err(why) = &instance
                 && !args.quiet
             {
