@@ -268,6 +268,32 @@ pub struct Ran {
     pub releases: BTreeMap<String, String>,
 }
 
+/// Refuses more iterations than complete results in `dir` have: a run that has ended does not go on.
+fn all_there(dir: &Path, experiment: &Experiment) -> Result<(), Failure> {
+    let text = results::text_unchanged(dir, "results.json").map_err(|why| {
+        let what = format!("{}: {why}", dir.display());
+        Failure::Input(
+            Diagnostic::placeless(what, "accepted: a results folder as it was written").into(),
+        )
+    })?;
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    let had = document["experiment"]["iterations"].as_u64();
+    let wanted = experiment.iterations;
+    match had {
+        Some(had) if u64::from(wanted) > had => {
+            let what = format!(
+                "the results in {} are complete with {had} iterations, and {wanted} are asked for",
+                dir.display()
+            );
+            let help = format!(
+                "accepted: `--resume` without `--iterations`; or a new run with `--iterations {wanted}`"
+            );
+            Err(Failure::Input(Diagnostic::placeless(what, help).into()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Runs an experiment with `simulate` in a claimed results folder, or continues the unfinished one
 /// of `--resume`. Returns the outcomes with the folder, not yet published; `None`: the results of
 /// `--resume` exist and are complete.
@@ -308,6 +334,7 @@ pub fn outcomes(
                 Some(*place)
             }
             Resumption::Complete(dir) => {
+                all_there(&dir, experiment)?;
                 eprintln!("the results in {} are complete", dir.display());
                 return Ok(None);
             }

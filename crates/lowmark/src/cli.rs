@@ -206,6 +206,8 @@ const POLICY: &str = "linux-6.12";
 /// The machine of `run --trace` and `run --fio` without `--machine`: the included one that `lowmark
 /// new` uses.
 const MACHINE: &str = "512M";
+/// What that machine is, for those who have not chosen it.
+const MACHINE_SAID: &str = "a computer of 2011: 512 MiB, 4 CPUs, four rotating disks as a RAID 0";
 
 /// Arguments of `run --trace`.
 #[derive(Debug, Args)]
@@ -254,9 +256,10 @@ impl TraceRun {
     pub fn taken(&self) -> Option<String> {
         self.trace.as_ref().or(self.fio.as_ref())?;
         // Each option, its default, and whether that is taken.
+        let machine = format!("{MACHINE} ({MACHINE_SAID})");
         let open = [
             ("--policy", POLICY, self.policy.is_empty()),
-            ("--machine", MACHINE, self.machine.is_none()),
+            ("--machine", &machine, self.machine.is_none()),
         ];
         let open = open.iter().filter(|(.., open)| *open);
         let taken: String = open.map(|(o, word, _)| format!(" {o} {word}")).collect();

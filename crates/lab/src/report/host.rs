@@ -25,12 +25,12 @@ pub fn text(outcomes: &Outcomes) -> String {
         let group = cell.group();
         let _ = write!(
             out,
-            "{} on {group}: {:.1} virtual s in {:.1} s of wall time ({:.1} per second), {:.1} s of CPU, {} MiB \
+            "{} on {group}: {:.1} virtual s in {:.1} s of wall time ({} per second), {:.1} s of CPU, {} MiB \
              at peak",
             cell.said(),
             seconds(sim),
             seconds(wall),
-            sim / wall,
+            per_second(sim / wall),
             seconds(middle(|r| r.used.cpu_ns)),
             peak.div_ceil(1 << 20),
         );
@@ -44,6 +44,14 @@ pub fn text(outcomes: &Outcomes) -> String {
         };
     }
     out
+}
+
+/// Formats virtual seconds a second of wall time: to a tenth, or to two digits below that.
+fn per_second(rate: f64) -> String {
+    match rate < 0.1 {
+        true => format!("{rate:.2}"),
+        false => format!("{rate:.1}"),
+    }
 }
 
 #[cfg(test)]
