@@ -12,8 +12,8 @@ pub enum Unit {
     /// Every page of 4 KiB that a record touches is a request.
     #[default]
     Page,
-    /// Every record is one request, for the object that begins at its first byte; sizes are
-    /// ignored, as libCacheSim does with `--ignore-obj-size 1`.
+    /// Every record is one request, for the object that begins at its first byte, or that it names;
+    /// sizes are ignored, as libCacheSim does with `--ignore-obj-size 1`.
     Record,
 }
 
@@ -36,13 +36,15 @@ impl Unit {
         }
     }
 
-    /// Returns by how many bits an object's number of [`Self::objects`] must be shifted to number
-    /// all objects from 0 without gaps, in the order of their first requests; `None` if objects
-    /// have to be numbered by a table. Traces whose object numbers are names need no table, because
-    /// the reader gives each object the next free pages. `reader` has read nothing so far.
+    /// Makes `reader`, which has read nothing so far, number objects of a name without regard to
+    /// their sizes, where a record is one request: it would otherwise give objects that grow several
+    /// places. Returns by how many bits an object's number of [`Self::objects`] must be shifted to
+    /// number all objects from 0 without gaps, in the order of their first requests; `None` if
+    /// objects have to be numbered by a table. Traces whose object numbers are names need no table,
+    /// because the reader gives each object the next free pages.
     pub(crate) fn numbers(self, reader: &mut Reader) -> Option<u32> {
         let (numbered, shift) = match self {
-            // The first request for an object is for all of its pages.
+            // A request for pages that an object has not had so far is for all of these.
             Self::Page => (reader.unit() == Some(trace::Unit::Object), 0),
             Self::Record => (reader.number_names(), PAGE.trailing_zeros()),
         };

@@ -279,6 +279,7 @@ impl Sampled {
         budget: Budget,
         threads: usize,
     ) -> Result<(Self, u64), TraceError> {
+        unit.numbers(&mut reader);
         let mut sampler = Sampler {
             numbering: Numbering::new(reader.format().can_cut()),
             taken: Taken::of(sample),

@@ -208,13 +208,14 @@ pub fn stream_with_writes<P: Policy>(
 
 /// Does what [`stream_with_writes`] does, with a policy that `make` creates for a number of slots.
 pub(crate) fn stream_made_with_writes<P: Policy>(
-    reader: Reader,
+    mut reader: Reader,
     unit: Unit,
     slots: u32,
     model: &WriteModel,
     threads: usize,
     make: &dyn Fn(u32) -> P,
 ) -> Result<(Counts, WriteCounts), TraceError> {
+    unit.numbers(&mut reader);
     let mut cache = WriteCache::of(make(slots), slots, slots, Index::new(slots), model);
     send(reader, unit, &mut cache, threads)?;
     Ok(cache.finish())

@@ -153,6 +153,89 @@ fn whole_records_are_one_request_each() {
     assert_eq!(at(Unit::Page).0, 17 + 1 + 1);
 }
 
+/// Objects by name that grow and shrink: with `Unit::Record` they are objects of any size, with
+/// `Unit::Page` page `n` of an object is always the same one. Every way through the trace has the
+/// misses of a list of (object, page) pairs.
+#[test]
+fn objects_that_grow_are_the_same_objects() {
+    let mut rng = trace::random::Rng::new(3);
+    let requests: Vec<(u64, u64)> = (0..3000)
+        .map(|_| {
+            (
+                rng.below(40) * rng.below(5),
+                1 + rng.below(4) * rng.below(3),
+            )
+        })
+        .collect();
+    let mut file = tempfile::NamedTempFile::with_suffix(".csv").expect("a folder");
+    let lines = requests.iter().enumerate();
+    let lines = lines.map(|(i, (id, pages))| format!("{i},{id},{},read\n", pages * 4096 - 5));
+    let text: String = lines.collect();
+    file.write_all(format!("time,obj_id,obj_size,op\n{text}").as_bytes())
+        .expect("space");
+    for unit in [Unit::Record, Unit::Page] {
+        let pages = |size: u64| if unit == Unit::Page { size } else { 1 };
+        let all = requests.iter();
+        let all = all.flat_map(|(id, size)| (0..pages(*size)).map(move |page| (*id, page)));
+        let all: Vec<(u64, u64)> = all.collect();
+        let misses = |slots: usize, lru: bool| {
+            let (mut list, mut misses) = (Vec::new(), 0);
+            for one in &all {
+                match list.iter().position(|o| o == one) {
+                    Some(at) if lru => {
+                        list.remove(at);
+                    }
+                    Some(_) => continue,
+                    None => misses += 1,
+                }
+                list.push(*one);
+                if list.len() > slots {
+                    list.remove(0);
+                }
+            }
+            misses
+        };
+        let sizes = [1, 7, 30, 100, 1000];
+        for (policy, lru) in [("lru", true), ("fifo", false)] {
+            let expected = sizes.map(|size| misses(size as usize, lru));
+            let plan = |sizes: &[u32], writes, sample, threads| Plan {
+                options: Options {
+                    unit: trace::Unit::Object,
+                    ..Options::default()
+                },
+                unit,
+                policies: vec![policy],
+                writes,
+                sample,
+                ..plan(sizes, threads)
+            };
+            let found = |plan: &Plan| -> Vec<u64> {
+                let run = curve::run(file.path(), plan).expect("a good trace");
+                assert_eq!(run.requests, all.len() as u64);
+                let points = run.curves[0].points.iter();
+                points.map(|p| p.counts.misses).collect()
+            };
+            let writes = Some(WriteModel::default());
+            let whole = Some("rate=1".parse().expect("a sample"));
+            for threads in [1, 3] {
+                for plan in [
+                    plan(&sizes, None, None, threads),
+                    plan(&sizes, writes, None, threads),
+                    plan(&sizes, None, whole, threads),
+                ] {
+                    assert_eq!(found(&plan), expected, "{policy}, {unit:?}");
+                }
+                for (size, expected) in sizes.into_iter().zip(expected) {
+                    for writes in [None, writes] {
+                        let one = found(&plan(&[size], writes, None, threads));
+                        assert_eq!(one, [expected], "{policy}, {unit:?}, {size}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_broken_trace_says_where() {
     let file = tempfile::NamedTempFile::with_suffix(".csv").expect("a folder");

@@ -160,8 +160,7 @@ impl ObjectCsv {
             return Ok(());
         }
         let request = self.parse(line)?;
-        out.extend(self.record(request, tables)?);
-        Ok(())
+        self.record(request, tables, |record| out.push(record))
     }
 
     /// Returns true if the next line that is not blank is the header: at the first call, if the
@@ -236,25 +235,38 @@ impl ObjectCsv {
         })
     }
 
-    /// Converts a parsed line, in the order of lines, to a record: its time counts from the first
-    /// record, and the object gets its place in the file. `None`: the size is 0, and the request is
-    /// only counted.
+    /// Converts a parsed line, in the order of lines, to a record, which `each` takes: its time
+    /// counts from the first record, and the object gets its place in the file. A line gives
+    /// several records if its object has grown ([`Objects::parts`]), and none if its size is 0: the
+    /// request is only counted.
+    ///
+    /// # Errors
+    /// The object lies too far.
     #[inline]
-    pub fn record(&mut self, r: Request, tables: &mut Tables) -> Result<Option<Record>, Fault> {
+    pub fn record(
+        &mut self,
+        r: Request,
+        tables: &mut Tables,
+        mut each: impl FnMut(Record),
+    ) -> Result<(), Fault> {
         if r.len == 0 {
             tables.ignore("requests of size 0");
-            return Ok(None);
+            return Ok(());
         }
         let first = *self.first.get_or_insert(r.time);
-        Ok(Some(Record {
-            time_ns: r.time.saturating_sub(first),
-            offset: self.objects.place(r.object, r.len)?,
-            latency_ns: NO_LATENCY,
-            len: r.len,
-            file: 0,
-            process: 0,
-            op: r.op,
-        }))
+        let place = self.objects.place(r.object, r.len)?;
+        for (offset, len) in self.objects.parts(place, r.len) {
+            each(Record {
+                time_ns: r.time.saturating_sub(first),
+                offset,
+                latency_ns: NO_LATENCY,
+                len,
+                file: 0,
+                process: 0,
+                op: r.op,
+            });
+        }
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::error::Fault;
 use crate::record::MAX_FILE;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// The meaning of object numbers in libCacheSim's formats.
@@ -18,7 +19,8 @@ pub enum Unit {
     /// Pages of 4 KiB of one file.
     Page,
     /// Names of objects. Each object gets its own pages, in the order of first appearance; an
-    /// object that grows beyond them gets new ones. Needs memory for every object.
+    /// object that grows keeps them and gets more, so that a page of an object is always the same.
+    /// Needs memory for every object.
     Object,
 }
 
@@ -87,32 +89,54 @@ pub(crate) const TOO_FAR: &str =
 pub(crate) struct Objects {
     pub unit: Unit,
     known: HashMap<u64, ObjectPages, BuildHasherDefault<Mix>>,
-    /// The next free page of 4 KiB.
+    /// The extents of objects that have grown where other objects follow them.
+    extents: Vec<Extent>,
+    /// The next free page of 4 KiB, or the next number of an object ([`Self::number`]).
     next: u64,
-    /// Number of places given so far: of new objects, and of objects that have grown.
-    places: u64,
     /// Places count one page each, whatever the objects' sizes ([`Self::number`]).
     numbered: bool,
-    /// How often a known object got new pages.
-    grown: u64,
 }
 
-/// The pages of an object; none for an object that is not known.
+/// The pages of an object.
 #[derive(Clone, Copy, Default)]
 struct ObjectPages {
+    /// The first page; the object's first extent, by its index, if `pages` is 0.
+    first: u32,
+    /// Number of pages, one after another; [`ANY`] where sizes do not count; 0: the object has
+    /// several extents, or is not known.
+    pages: u32,
+}
+
+/// The pages of an object of any size.
+const ANY: u32 = u32::MAX;
+
+/// Consecutive pages of an object that has grown.
+#[derive(Clone, Copy)]
+struct Extent {
     first: u32,
     pages: u32,
+    /// The object's next extent, by its index; [`NO_MORE`] if there is none.
+    next: u32,
+}
+
+/// The index of no extent.
+const NO_MORE: u32 = u32::MAX;
+
+/// The place of an object in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// At this offset in bytes, in one piece.
+    Whole(u64),
+    /// In several pieces, from this extent on: [`Objects::parts`] returns them.
+    Parts(u32),
 }
 
 /// Objects that [`Objects::look`] looks up together.
 pub(crate) const LOOKS: usize = 64;
 
-/// The pages that some objects had when they were looked up together.
-pub(crate) struct Looked {
-    pages: [ObjectPages; LOOKS],
-    /// [`Objects::grown`] at that time.
-    grown: u64,
-}
+/// The pages that some objects had when they were looked up together. An object keeps its pages,
+/// so they are right later too, but it may have got more.
+pub(crate) struct Looked([ObjectPages; LOOKS]);
 
 impl Objects {
     /// Makes an empty table of places; `unit` is the meaning of object numbers.
@@ -120,16 +144,14 @@ impl Objects {
         Self {
             unit,
             known: HashMap::default(),
+            extents: Vec::new(),
             next: 0,
-            places: 0,
             numbered: false,
-            grown: 0,
         }
     }
 
-    /// Gives each object one page, whatever its size, in the order of first appearance, so that
-    /// pages number the objects. An object that outgrows its real pages gets the next number, as it
-    /// would get other pages. Returns false, and changes nothing, if object numbers are no names.
+    /// Gives each object one page, whatever its sizes, in the order of first appearance, so that
+    /// pages number the objects. Returns false, and changes nothing, if object numbers are no names.
     /// Nothing may have been placed so far.
     pub fn number(&mut self) -> bool {
         self.numbered = self.unit == Unit::Object;
@@ -144,15 +166,11 @@ impl Objects {
         for (pages, id) in pages.iter_mut().zip(ids) {
             *pages = self.known.get(&id).copied().unwrap_or_default();
         }
-        Looked {
-            pages,
-            grown: self.grown,
-        }
+        Looked(pages)
     }
 
-    /// Returns the offset in bytes of the pages of the object `id`, which is only named, as
-    /// [`Self::place`] does. `looked` has the object at `at`. A second look-up is needed where the
-    /// object is new or has grown, or where any object has grown since.
+    /// Returns the place of the object `id`, which is only named, as [`Self::place`] does. `looked`
+    /// has the object at `at`. A second look-up is needed where the object is new or has grown.
     ///
     /// # Errors
     /// As of [`Self::place`].
@@ -163,63 +181,144 @@ impl Objects {
         size: u32,
         looked: &Looked,
         at: usize,
-    ) -> Result<u64, Fault> {
-        let ObjectPages { first, pages } = looked.pages[at];
-        if pages >= own(size) && looked.grown == self.grown {
-            return Ok(u64::from(first) * 4096);
+    ) -> Result<Place, Fault> {
+        let ObjectPages { first, pages } = looked.0[at];
+        if pages >= own(size) {
+            return Ok(Place::Whole(u64::from(first) * 4096));
         }
         self.own_pages(id, size)
     }
 
-    /// Returns the offset in bytes at which an object of `size` bytes lies in the file: its number
-    /// times the unit, or pages of its own if numbers are only names.
+    /// Returns the place of an object of `size` bytes in the file: its number times the unit, or
+    /// pages of its own if numbers are only names.
     ///
     /// # Errors
     /// The object would end past 16 TiB.
     #[inline]
-    pub fn place(&mut self, id: u64, size: u32) -> Result<u64, Fault> {
+    pub fn place(&mut self, id: u64, size: u32) -> Result<Place, Fault> {
         let Some(unit) = self.unit.log2() else {
             return self.own_pages(id, size);
         };
         match id.checked_mul(1 << unit) {
-            Some(at) if at <= MAX_FILE - u64::from(size) => Ok(at),
+            Some(at) if at <= MAX_FILE - u64::from(size) => Ok(Place::Whole(at)),
             _ => Err(Fault::new(format!("object {id} lies past 16 TiB"), TOO_FAR)),
         }
     }
 
-    /// Returns the offset in bytes of the pages that belong to the object `id` alone. An object
-    /// seen for the first time, or one that has grown beyond its pages, gets the next free pages.
+    /// Iterates over the pieces of a request for the first `size` bytes of an object at `place`: the
+    /// offset and the length of each, in bytes, in the object's order.
+    pub fn parts(&self, place: Place, size: u32) -> impl Iterator<Item = (u64, u32)> {
+        let (whole, mut at) = match place {
+            Place::Whole(offset) => (Some((offset, size)), NO_MORE),
+            Place::Parts(first) => (None, first),
+        };
+        let mut left = size;
+        let extents = std::iter::from_fn(move || {
+            let extent = self.extents.get(at as usize).filter(|_| left > 0)?;
+            let bytes = u64::from(extent.pages) * 4096;
+            let len = bytes.min(left.into()) as u32;
+            left -= len;
+            at = extent.next;
+            Some((u64::from(extent.first) * 4096, len))
+        });
+        whole.into_iter().chain(extents)
+    }
+
+    /// Returns the place of the pages that belong to the object `id` alone. An object seen for the
+    /// first time gets the next free pages. An object that has grown keeps its pages, and gets the
+    /// next free ones for the rest: they follow its last ones only if no other object does.
     ///
     /// # Errors
     /// The objects together exceed 16 TiB.
-    fn own_pages(&mut self, id: u64, size: u32) -> Result<u64, Fault> {
+    fn own_pages(&mut self, id: u64, size: u32) -> Result<Place, Fault> {
         let pages = own(size);
-        let place = self
-            .known
-            .entry(id)
-            .or_insert(ObjectPages { first: 0, pages: 0 });
-        if place.pages < pages {
-            if self.next + u64::from(pages) > MAX_FILE / 4096 {
-                return Err(Fault::new(
-                    "the objects together exceed 16 TiB",
-                    "traces whose objects take 16 TiB or less",
-                ));
+        let next = self.next;
+        let known = match self.known.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let own = if self.numbered {
+                    // A record of any length fits behind the last number.
+                    self.next = taken(next, 1, MAX_FILE / 4096 - (1 << 20))?;
+                    ANY
+                } else {
+                    self.next = taken(next, pages, MAX_FILE / 4096)?;
+                    pages
+                };
+                new.insert(ObjectPages {
+                    first: next as u32,
+                    pages: own,
+                });
+                return Ok(Place::Whole(next * 4096));
             }
-            self.grown += u64::from(place.pages > 0);
-            // Either is less than 2³², as an object has at least one page.
-            let first = if self.numbered {
-                self.places
-            } else {
-                self.next
-            };
-            *place = ObjectPages {
-                first: first as u32,
-                pages,
-            };
-            self.next += u64::from(pages);
-            self.places += 1;
+        };
+        let ObjectPages { first, pages: had } = *known;
+        if had >= pages {
+            return Ok(Place::Whole(u64::from(first) * 4096));
         }
-        Ok(u64::from(place.first) * 4096)
+        if had > 0 {
+            let more = pages - had;
+            self.next = taken(next, more, MAX_FILE / 4096)?;
+            if u64::from(first) + u64::from(had) == next {
+                known.pages = pages;
+                return Ok(Place::Whole(u64::from(first) * 4096));
+            }
+            let index = self.extents.len() as u32;
+            *known = ObjectPages {
+                first: index,
+                pages: 0,
+            };
+            self.extents.push(Extent {
+                first,
+                pages: had,
+                next: index + 1,
+            });
+            self.extents.push(Extent {
+                first: next as u32,
+                pages: more,
+                next: NO_MORE,
+            });
+            return Ok(Place::Parts(index));
+        }
+        let (mut at, mut left) = (first, pages);
+        loop {
+            let extent = self.extents[at as usize];
+            left = left.saturating_sub(extent.pages);
+            if left == 0 {
+                return Ok(Place::Parts(first));
+            }
+            if extent.next == NO_MORE {
+                break;
+            }
+            at = extent.next;
+        }
+        self.next = taken(next, left, MAX_FILE / 4096)?;
+        let index = self.extents.len() as u32;
+        let last = &mut self.extents[at as usize];
+        if u64::from(last.first) + u64::from(last.pages) == next {
+            last.pages += left;
+        } else {
+            last.next = index;
+            self.extents.push(Extent {
+                first: next as u32,
+                pages: left,
+                next: NO_MORE,
+            });
+        }
+        Ok(Place::Parts(first))
+    }
+}
+
+/// Returns the first page after `pages` more ones from `next`, if it is at most `end`.
+///
+/// # Errors
+/// It is not.
+fn taken(next: u64, pages: u32, end: u64) -> Result<u64, Fault> {
+    match next + u64::from(pages) {
+        after if after <= end => Ok(after),
+        _ => Err(Fault::new(
+            "the objects together exceed 16 TiB",
+            "traces whose objects take 16 TiB or less",
+        )),
     }
 }
 
@@ -269,49 +368,80 @@ mod tests {
         assert_eq!(guess(&[]), Unit::Page);
     }
 
-    #[test]
-    fn objects_keep_their_pages_until_they_outgrow_them() {
-        let mut o = Objects::new(Unit::Object);
-        assert_eq!(o.place(u64::MAX, 5000).unwrap(), 0);
-        assert_eq!(o.place(3, 1).unwrap(), 8192);
-        assert_eq!(o.place(u64::MAX, 8192).unwrap(), 0);
-        assert_eq!(o.place(u64::MAX, 8193).unwrap(), 12_288);
-        assert_eq!(o.place(4, 0).unwrap(), 24_576);
-        assert!(Objects::new(Unit::Page).place(1 << 32, 1).is_err());
-        assert!(Objects::new(Unit::Page).place(u64::MAX, 1).is_err());
-        assert_eq!(Objects::new(Unit::Sector).place(3, 1).unwrap(), 1536);
+    /// Returns the pieces of an object, in bytes.
+    fn pieces(o: &mut Objects, id: u64, size: u32) -> Vec<(u64, u32)> {
+        let place = o.place(id, size).unwrap();
+        o.parts(place, size).collect()
     }
 
     #[test]
-    fn numbers_have_no_gaps() {
+    fn objects_keep_their_pages_and_get_more() {
+        let mut o = Objects::new(Unit::Object);
+        assert_eq!(pieces(&mut o, u64::MAX, 5000), [(0, 5000)]);
+        assert_eq!(pieces(&mut o, 3, 1), [(8192, 1)]);
+        // The last object grows where it is.
+        assert_eq!(pieces(&mut o, 3, 5000), [(8192, 5000)]);
+        assert_eq!(pieces(&mut o, u64::MAX, 8192), [(0, 8192)]);
+        assert_eq!(pieces(&mut o, u64::MAX, 8193), [(0, 8192), (16_384, 1)]);
+        assert_eq!(
+            pieces(&mut o, u64::MAX, 16_384),
+            [(0, 8192), (16_384, 8192)]
+        );
+        assert_eq!(pieces(&mut o, 4, 0), [(24_576, 0)]);
+        let three = [(0, 8192), (16_384, 8192), (28_672, 4000)];
+        assert_eq!(pieces(&mut o, u64::MAX, 20_384), three);
+        assert_eq!(pieces(&mut o, u64::MAX, 100), [(0, 100)]);
+        assert!(Objects::new(Unit::Page).place(1 << 32, 1).is_err());
+        assert!(Objects::new(Unit::Page).place(u64::MAX, 1).is_err());
+        assert_eq!(pieces(&mut Objects::new(Unit::Sector), 3, 1), [(1536, 1)]);
+    }
+
+    #[test]
+    fn numbers_have_no_gaps_and_no_sizes() {
         let mut o = Objects::new(Unit::Object);
         assert!(o.number());
-        assert_eq!(o.place(u64::MAX, 5000).unwrap(), 0);
-        assert_eq!(o.place(3, 1).unwrap(), 4096);
-        assert_eq!(o.place(u64::MAX, 8192).unwrap(), 0);
-        assert_eq!(o.place(u64::MAX, 8193).unwrap(), 8192);
-        assert_eq!(o.place(4, 0).unwrap(), 12_288);
+        assert_eq!(pieces(&mut o, u64::MAX, 5000), [(0, 5000)]);
+        assert_eq!(pieces(&mut o, 3, 1), [(4096, 1)]);
+        assert_eq!(pieces(&mut o, u64::MAX, 8193), [(0, 8193)]);
+        assert_eq!(pieces(&mut o, u64::MAX, u32::MAX), [(0, u32::MAX)]);
+        assert_eq!(pieces(&mut o, 4, 0), [(8192, 0)]);
         let mut pages = Objects::new(Unit::Page);
         assert!(!pages.number());
-        assert_eq!(pages.place(3, 1).unwrap(), 12_288);
+        assert_eq!(pieces(&mut pages, 3, 1), [(12_288, 1)]);
     }
 
     /// Objects that are new, known, repeated or growing within a block have the same places whether
-    /// they are looked up together or singly.
+    /// they are looked up together or singly, and page `n` of an object is always the same page.
     #[test]
-    fn looking_ahead_changes_no_place() {
+    fn pages_of_objects_never_change() {
         let (mut ahead, mut singly) = (Objects::new(Unit::Object), Objects::new(Unit::Object));
+        let mut pages: HashMap<(u64, u64), u64> = HashMap::new();
         let mut rng = crate::random::Rng::new(1);
-        for _ in 0..200 {
+        for round in 0..200 {
             let block: Vec<(u64, u32)> = (0..LOOKS)
-                .map(|_| (rng.below(300), 4096 * rng.below(4) as u32 + 1))
+                .map(|_| {
+                    let most = 4 + round / 10;
+                    (rng.below(300), 4096 * rng.below(most) as u32 + 1)
+                })
                 .collect();
             let looked = ahead.look(block.iter().map(|(id, _)| *id));
             for (at, (id, size)) in block.into_iter().enumerate() {
                 let place = ahead.place_looked(id, size, &looked, at).unwrap();
-                assert_eq!(place, singly.place(id, size).unwrap());
+                let parts: Vec<_> = ahead.parts(place, size).collect();
+                assert_eq!(parts, pieces(&mut singly, id, size));
+                assert_eq!(parts.iter().map(|(_, len)| len).sum::<u32>(), size);
+                let places = parts.iter().flat_map(|(offset, len)| {
+                    (offset / 4096..).take(u64::from(len.div_ceil(4096)) as usize)
+                });
+                for (n, page) in (0..).zip(places) {
+                    assert_eq!(*pages.entry((id, n)).or_insert(page), page);
+                }
             }
         }
-        assert!(ahead.grown > 300);
+        assert!(ahead.extents.len() > 300);
+        // No two pages share a place, and none is free in between.
+        let mut places: Vec<u64> = pages.into_values().collect();
+        places.sort_unstable();
+        assert!(places.into_iter().eq(0..ahead.next));
     }
 }

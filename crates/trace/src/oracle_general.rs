@@ -6,7 +6,7 @@
 //! in libCacheSim.
 
 use crate::error::Fault;
-use crate::objects::{LOOKS, Objects, Unit};
+use crate::objects::{LOOKS, Objects, Place, Unit};
 use crate::record::{MAX_FILE, NO_LATENCY, Op, Record};
 use crate::tables::Tables;
 
@@ -78,6 +78,13 @@ fn request(r: Raw, first: u32, offset: u64) -> Record {
     }
 }
 
+/// Iterates over the reads of a record whose object is at `place`: one, or one for each piece of the
+/// object. `first` is as of [`request`].
+fn pieces(objects: &Objects, r: Raw, first: u32, place: Place) -> impl Iterator<Item = Record> {
+    let parts = objects.parts(place, r.size);
+    parts.map(move |(offset, size)| request(Raw { size, ..r }, first, offset))
+}
+
 impl OracleGeneral {
     /// Makes a reader at the beginning of a trace; `objects` places its objects in one file.
     pub fn new(objects: Objects) -> Self {
@@ -90,8 +97,9 @@ impl OracleGeneral {
     }
 
     /// Reads whole records of `data`, and appends the value that `keep` returns for each to `out`,
-    /// until `out` has `most` values or a record is invalid. Returns the number of records read,
-    /// without the invalid one, and the fault of that record or `Ok`.
+    /// until `out` has `most` values (more where objects have grown, each piece of which is a record)
+    /// or a record is invalid. Returns the number of records read, without the invalid one, and the
+    /// fault of that record or `Ok`.
     pub fn decode<T>(
         &mut self,
         data: &[u8],
@@ -112,10 +120,8 @@ impl OracleGeneral {
             let Some(bytes) = records.get(done) else {
                 return (done, Ok(()));
             };
-            match self.record(raw(bytes), tables) {
-                Ok(Some(r)) => out.push(keep(&r)),
-                Ok(None) => {}
-                Err(e) => return (done, Err(e)),
+            if let Err(e) = self.record(raw(bytes), tables, |r| out.push(keep(&r))) {
+                return (done, Err(e));
             }
             done += 1;
             self.passed += 1;
@@ -176,10 +182,15 @@ impl OracleGeneral {
                     break 'blocks;
                 }
                 let place = self.objects.place_looked(r.object, r.size, &looked, at);
-                let Ok(offset) = place else { break 'blocks };
+                let Ok(place) = place else { break 'blocks };
                 self.last = r.time;
                 self.passed += 1;
-                out.push(keep(&request(r, first, offset)));
+                if let Place::Whole(offset) = place {
+                    out.push(keep(&request(r, first, offset)));
+                } else {
+                    let pieces = pieces(&self.objects, r, first, place);
+                    out.extend(pieces.map(|piece| keep(&piece)));
+                }
             }
         }
         (self.passed - before) as usize
@@ -190,26 +201,32 @@ impl OracleGeneral {
         self.passed += 1;
     }
 
-    /// Checks a record and converts it to a read; `None`: its size is 0, and the request is only
-    /// counted in `tables`.
+    /// Checks a record and gives it to `each` as a read, or as several if its object has grown
+    /// ([`Objects::parts`]). If its size is 0, the request is only counted in `tables`.
     ///
     /// # Errors
     /// The time goes back, the next access does not lie ahead, or the object lies too far.
     #[inline(always)]
-    fn record(&mut self, r: Raw, tables: &mut Tables) -> Result<Option<Record>, Fault> {
+    fn record(
+        &mut self,
+        r: Raw,
+        tables: &mut Tables,
+        each: impl FnMut(Record),
+    ) -> Result<(), Fault> {
         if !r.follows(self.last, self.passed as i64) {
             return Err(self.broken(r));
         }
-        let offset = match r.size {
+        let place = match r.size {
             0 => None,
             size => Some(self.objects.place(r.object, size)?),
         };
         let first = *self.first.get_or_insert(r.time);
         self.last = r.time;
-        if offset.is_none() {
-            tables.ignore("requests of size 0");
+        match place {
+            Some(place) => pieces(&self.objects, r, first, place).for_each(each),
+            None => tables.ignore("requests of size 0"),
         }
-        Ok(offset.map(|offset| request(r, first, offset)))
+        Ok(())
     }
 
     /// Makes the fault of an invalid record: a next access that does not lie ahead, else a time
@@ -314,8 +331,8 @@ mod tests {
                     decoder.decode(&data[at * RECORD..], &mut runs, &mut out, most, &|r: &Record| *r);
                 let mut expected = Vec::new();
                 for r in &raws[at..at + done] {
-                    let one = model.record(*r, &mut single).map_err(|e| e.message);
-                    expected.extend(one.expect("passed by both"));
+                    let one = model.record(*r, &mut single, |r| expected.push(r));
+                    one.map_err(|e| e.message).expect("passed by both");
                     model.passed += 1;
                 }
                 prop_assert_eq!(out, expected);
@@ -323,7 +340,7 @@ mod tests {
                 match result {
                     Ok(()) => prop_assert!(done == most || at == raws.len()),
                     Err(e) => {
-                        let wrong = model.record(raws[at], &mut single);
+                        let wrong = model.record(raws[at], &mut single, |_| {});
                         prop_assert_eq!(wrong.map_err(|e| e.message), Err(e.message));
                         decoder.skip();
                         model.skip();

@@ -222,9 +222,8 @@ impl Reader {
 
     /// Makes the offset of a record the number of its object times 4096, if object numbers are only
     /// names: objects are numbered from 0 in the order of their first records, without gaps,
-    /// whatever their sizes. An object that outgrows the pages of its first record gets another
-    /// number. Returns false, and changes nothing, where object numbers are places or the format
-    /// has no objects. To be called before the first record is read.
+    /// whatever their sizes. Returns false, and changes nothing, where object numbers are places or
+    /// the format has no objects. To be called before the first record is read.
     pub fn number_names(&mut self) -> bool {
         match &mut self.decoder {
             Decoder::OracleGeneral(d) => d.objects.number(),

@@ -70,7 +70,11 @@ fn long() -> String {
 fn whole_blocks_of_lines() {
     let text = long();
     let (records, error, ..) = same(text.as_bytes(), "t.csv").expect("a CSV");
-    assert_eq!((records.len(), error), (80_000, None));
+    assert_eq!(error, None);
+    // 80,000 lines of one or two pages; the second page of an object that has grown is elsewhere.
+    let bytes: u64 = records.iter().map(|r| u64::from(r.len)).sum();
+    assert_eq!(bytes, 40_000 * (4096 + 8192));
+    assert!(records.len() > 80_000, "{}", records.len());
     let packed = zstd::encode_all(text.as_bytes(), 1).expect("memory");
     assert_eq!(same(&packed, "t.csv").expect("a CSV").0, records);
     // Named objects get their own pages, in the order of lines.

@@ -125,18 +125,16 @@ impl Reader {
                     let Decoder::Csv(csv) = &mut self.decoder else {
                         return Ok(false);
                     };
-                    match request.and_then(|r| csv.record(r, &mut self.tables)) {
-                        Ok(Some(record)) => batch.push(keep(&record)),
-                        Ok(None) => {}
-                        Err(fault) => {
-                            self.passed = before + u64::from(line);
-                            if let Err(e) = self.fault(fault) {
-                                self.ended = true;
-                                return Err(e);
-                            }
+                    let each = |record| batch.push(keep(&record));
+                    let tables = &mut self.tables;
+                    if let Err(fault) = request.and_then(|r| csv.record(r, tables, each)) {
+                        self.passed = before + u64::from(line);
+                        if let Err(e) = self.fault(fault) {
+                            self.ended = true;
+                            return Err(e);
                         }
                     }
-                    if batch.len() == BATCH {
+                    if batch.len() >= BATCH {
                         match send(batch) {
                             Some(empty) => batch = empty,
                             None => return Ok(false),
