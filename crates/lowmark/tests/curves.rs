@@ -176,6 +176,46 @@ fn what_is_asked_for_once_is_no_hit() {
     assert_eq!(figures["hit_ratio"]["value"], 0.0);
 }
 
+/// Whole pages of a block device, by their sectors: `mrc`, `run --trace` and `trace info` read them
+/// as sectors and say so, `mrc` below its verdict.
+#[test]
+fn the_guessed_unit_is_told() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let mut text = "time,obj_id,obj_size,op\n".to_owned();
+    for i in 0..400_u64 {
+        let (at, pages) = (i * 7919 % 97 * 8, i % 4 + 1);
+        let _ = writeln!(text, "{i},{at},{},read", pages * 4096);
+    }
+    std::fs::write(dir.join("block.csv"), text).expect("a trace");
+    let said = "objects are sectors, guessed: numbers are multiples of 8, extents overlap";
+    let guess = |unit: &str| {
+        let args = format!("mrc --trace block.csv --sizes 20 --policy lru,fifo{unit}");
+        let out = String::from_utf8(good(dir, &args)).expect("text");
+        let lines: Vec<String> = out.lines().map(str::to_owned).collect();
+        let ratio = out.lines().find(|line| line.trim().starts_with("20 "));
+        (lines[1].clone(), ratio.expect("a size").to_owned())
+    };
+    let (guessed, given) = (guess(""), guess(" --unit sector"));
+    assert_eq!((guessed.0.as_str(), given.0.as_str()), (said, ""));
+    assert_eq!(guessed.1, given.1);
+    let json: Value = serde_json::from_slice(&good(
+        dir,
+        "mrc --trace block.csv --sizes 20 --policy lru --json",
+    ))
+    .expect("JSON");
+    assert_eq!(json["mrc"]["unit"], "sector");
+    assert_eq!(json["mrc"]["unit_guess"]["certain"], true);
+    assert_eq!(json["mrc"]["unit_guess"]["said"], said);
+    let info = String::from_utf8(good(dir, "trace info block.csv")).expect("text");
+    assert_eq!(info.lines().nth(1), Some(said));
+    let mut run = Command::new(env!("CARGO_BIN_EXE_lowmark"));
+    let run = run.current_dir(dir).args(["run", "--trace", "block.csv"]);
+    let output = run.args(["--out", "replayed"]).output().expect("a run");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains(&format!("block.csv: {said}\n")), "{told}");
+}
+
 /// The included trace: SQLite's files, with writes, truncations and removals, where they do not fit
 /// into memory and where they do. Also traces that the variable names, as paths between colons: a
 /// block trace of a machine is too large to include.

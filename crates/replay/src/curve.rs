@@ -1,8 +1,10 @@
 //! Miss-ratio curves: policies by sizes, on all cores.
 
+mod memory;
+
 use crate::budget::Budget;
 use crate::cache::Counts;
-use crate::dense::{BYTES_PER_OBJECT, Dense, Groups};
+use crate::dense::{Dense, Groups};
 use crate::opt::{self, Future, OPT};
 use crate::policies::needs_numbers;
 use crate::requests::Unit;
@@ -20,6 +22,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::Builder;
 use trace::{Options, Reader, TraceError};
+
+pub use memory::{expected, memory};
 
 /// The curves that are wanted.
 #[derive(Debug, Clone)]
@@ -90,6 +94,15 @@ pub struct Curve {
     pub points: Vec<Point>,
 }
 
+/// A guess at the meaning of object numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnitGuess {
+    /// False if another meaning is as likely, so that a user should give it.
+    pub certain: bool,
+    /// The guess with its reason, as one line for a screen.
+    pub said: String,
+}
+
 /// All curves of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curves {
@@ -97,6 +110,12 @@ pub struct Curves {
     pub trace: String,
     /// Its format.
     pub format: &'static str,
+    /// The meaning of object numbers; absent if the format has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<&'static str>,
+    /// The reason of this meaning; absent if it was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit_guess: Option<UnitGuess>,
     /// Number of requests.
     pub requests: u64,
     /// Number of objects; absent if they were not counted.
@@ -219,50 +238,6 @@ impl Way {
     }
 }
 
-/// Describes in a sentence the memory that a plan will use at most, before anything is read.
-pub fn memory(plan: &Plan) -> String {
-    let largest = u64::from(plan.sizes.pages.last().copied().unwrap_or(1));
-    let mib = |bytes: u64| (bytes >> 20) + 1;
-    let least = match plan.budget.0 {
-        Some(bytes) => format!("at most {} MiB, then it ends", bytes >> 20),
-        None => "without a limit".to_owned(),
-    };
-    let future = if plan.has_opt() {
-        opt::BYTES_PER_EVENT
-    } else {
-        0
-    };
-    // Bytes that each request takes.
-    let a_request = future + if plan.writes.is_some() { 24 } else { 8 };
-    let caches = if plan.sizes.shares.is_empty() {
-        format!("{} MiB", mib(largest * BYTES_PER_SLOT))
-    } else {
-        format!("{BYTES_PER_SLOT} bytes a page of the largest cache")
-    };
-    match Way::of(plan) {
-        Way::Stream => format!(
-            "memory: up to {} MiB for a cache of {largest} pages; the trace is not kept",
-            mib(largest * BYTES_PER_STREAMED_SLOT)
-        ),
-        Way::Distances => format!(
-            "memory: up to {} bytes an object for all sizes, {least}; the trace is not kept",
-            BYTES_PER_OBJECT + stack::Pass::BYTES_PER_OBJECT
-        ),
-        Way::Sample => format!(
-            "memory: up to {} bytes a request and {} an object of the sample, and for each of {} \
-             threads a miniature, {least}",
-            future + 8,
-            2 * BYTES_PER_OBJECT,
-            plan.threads
-        ),
-        Way::Keep => format!(
-            "memory: up to {a_request} bytes a request and {BYTES_PER_OBJECT} an object, and for each \
-             of {} threads up to {caches} and {BYTES_PER_STACKED_OBJECT} bytes an object, {least}",
-            plan.threads
-        ),
-    }
-}
-
 /// Returns the error that a cache of `size` pages does not fit into memory: it needs `need` bytes.
 /// `trace` is the trace's name.
 fn too_large(trace: &str, size: u32, need: u64, budget: Budget) -> TraceError {
@@ -343,6 +318,11 @@ fn from_reader(
     stop: &Arc<AtomicBool>,
 ) -> Result<Curves, TraceError> {
     let format = reader.format().name();
+    let unit = reader.unit().map(trace::Unit::name);
+    let unit_guess = reader.guess().map(|guess| UnitGuess {
+        certain: guess.certain,
+        said: guess.to_string(),
+    });
     let way = Way::of(plan);
     if let ([size], [policy], Way::Stream) = (&plan.sizes.pages[..], &plan.policies[..], way) {
         let need = u64::from(*size) * BYTES_PER_STREAMED_SLOT;
@@ -354,6 +334,8 @@ fn from_reader(
         return Ok(Curves {
             trace: shown,
             format,
+            unit,
+            unit_guess,
             requests: point.counts.requests,
             objects: None,
             sample: None,
@@ -374,6 +356,8 @@ fn from_reader(
         return Ok(Curves {
             trace: shown,
             format,
+            unit,
+            unit_guess,
             requests: trace.requests,
             objects: None,
             sample: Some(trace.facts),
@@ -389,6 +373,8 @@ fn from_reader(
         return Ok(Curves {
             trace: shown,
             format,
+            unit,
+            unit_guess,
             requests: distances.requests(),
             objects: Some(objects),
             sample: None,
@@ -421,6 +407,8 @@ fn from_reader(
     Ok(Curves {
         trace: shown,
         format,
+        unit,
+        unit_guess,
         requests: trace.requests(),
         objects: Some(trace.objects()),
         sample: None,

@@ -9,9 +9,10 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// The meaning of object numbers in libCacheSim's formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unit {
-    /// Guessed from the first block of the trace: sectors if all sizes are whole sectors and one is
-    /// not a whole number of pages; pages if no object is larger than a page and all numbers are
-    /// below 2³²; else objects.
+    /// Guessed from the first block of the trace ([`crate::Guess`]): sectors if all sizes are whole
+    /// sectors and one is not a whole number of pages, or if all sizes are whole pages, all numbers
+    /// multiples of 8, and one request reaches the number of another; pages if no object is larger
+    /// than a page and all numbers are below 2³²; else objects.
     #[default]
     Auto,
     /// Sectors of 512 bytes of one device.
@@ -57,27 +58,6 @@ impl Unit {
             Self::Sector => Some(9),
             Self::Page => Some(12),
             Self::Auto | Self::Object => None,
-        }
-    }
-
-    /// Guesses what the object numbers of a trace mean from pairs of number and size in bytes of
-    /// its first block: sectors if all sizes are whole sectors and one is no whole number of pages;
-    /// pages if no object is larger than a page; else names.
-    pub(crate) fn guess(objects: impl Iterator<Item = (u64, u64)>) -> Self {
-        let (mut sectors, mut pages) = (true, true);
-        let (mut whole_pages, mut any) = (true, false);
-        for (id, size) in objects {
-            any = true;
-            sectors &= size.is_multiple_of(512) && id <= MAX_FILE / 512;
-            whole_pages &= size.is_multiple_of(4096);
-            pages &= size <= 4096 && id < MAX_FILE / 4096;
-        }
-        if any && sectors && !whole_pages {
-            Self::Sector
-        } else if pages {
-            Self::Page
-        } else {
-            Self::Object
         }
     }
 }
@@ -356,17 +336,6 @@ impl Hasher for Mix {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn units_are_guessed_from_sizes_and_numbers() {
-        let guess = |o: &[(u64, u64)]| Unit::guess(o.iter().copied());
-        assert_eq!(guess(&[(128, 65_536), (7, 512)]), Unit::Sector);
-        assert_eq!(guess(&[(5, 4096), (6, 4096)]), Unit::Page);
-        assert_eq!(guess(&[(5, 1)]), Unit::Page);
-        assert_eq!(guess(&[(1 << 40, 4096)]), Unit::Object);
-        assert_eq!(guess(&[(5, 100), (6, 70_000)]), Unit::Object);
-        assert_eq!(guess(&[]), Unit::Page);
-    }
 
     /// Returns the pieces of an object, in bytes.
     fn pieces(o: &mut Objects, id: u64, size: u32) -> Vec<(u64, u32)> {

@@ -4,6 +4,7 @@ use crate::blkparse::Blkparse;
 use crate::error::{Fault, TraceError};
 use crate::fio_iolog::FioIolog;
 use crate::format::{Format, lines};
+use crate::guess::Guess;
 use crate::input::{BLOCK, Input};
 use crate::msr::Msr;
 use crate::object_csv::{Columns, ObjectCsv};
@@ -47,6 +48,8 @@ pub struct Reader {
     input: Input,
     name: String,
     decoder: Decoder,
+    /// The meaning of object numbers, if it was guessed.
+    guess: Option<Guess>,
     tables: Tables,
     format: Format,
     lenient: bool,
@@ -154,8 +157,9 @@ impl Reader {
                 ),
             ));
         };
-        let guess = |objects: &mut dyn Iterator<Item = (u64, u64)>| match options.unit {
-            Unit::Auto => Unit::guess(objects),
+        let mut guess = None;
+        let mut unit_of = |objects: &mut dyn Iterator<Item = (u64, u64)>| match options.unit {
+            Unit::Auto => guess.insert(Guess::of(objects)).unit,
             unit => unit,
         };
         let decoder = match format {
@@ -165,12 +169,12 @@ impl Reader {
                     let r = raw(r);
                     (r.object, u64::from(r.size))
                 });
-                Decoder::OracleGeneral(OracleGeneral::new(Objects::new(guess(&mut objects))))
+                Decoder::OracleGeneral(OracleGeneral::new(Objects::new(unit_of(&mut objects))))
             }
             Format::Csv => {
                 let columns = lines(head).next().and_then(Columns::of);
                 let mut objects = lines(head).filter_map(|l| columns?.peek(l));
-                let unit = guess(&mut objects);
+                let unit = unit_of(&mut objects);
                 Decoder::Csv(ObjectCsv::new(columns, Objects::new(unit)))
             }
             Format::Msr => Decoder::Msr(Msr::default()),
@@ -189,6 +193,7 @@ impl Reader {
             input,
             name,
             decoder,
+            guess,
             tables,
             format,
             lenient: options.lenient,
@@ -218,6 +223,12 @@ impl Reader {
             Decoder::Csv(d) => Some(d.objects.unit),
             _ => None,
         }
+    }
+
+    /// Returns the guess at the meaning of object numbers; `None` if the options gave it, or the
+    /// format has no objects.
+    pub fn guess(&self) -> Option<Guess> {
+        self.guess
     }
 
     /// Makes the offset of a record the number of its object times 4096, if object numbers are only

@@ -2,6 +2,7 @@
 
 use crate::error::TraceError;
 use crate::format::Format;
+use crate::guess::Guess;
 use crate::objects::Unit;
 use crate::reader::{Options, Reader};
 use crate::record::{Op, Record};
@@ -43,6 +44,8 @@ pub struct Survey {
     pub format: Format,
     /// The meaning of object numbers, if there are any.
     pub unit: Option<Unit>,
+    /// The guess at that meaning, if it was not given.
+    pub guess: Option<Guess>,
     /// Number of records.
     pub records: u64,
     /// Time of the last record in nanoseconds since the first.
@@ -83,6 +86,7 @@ impl Survey {
         let mut survey = Self {
             format: reader.format(),
             unit: reader.unit(),
+            guess: reader.guess(),
             records: 0,
             span_ns: 0,
             bytes: [0; 2],

@@ -138,13 +138,15 @@ impl Replay {
         let s = &self.survey;
         let mut notes = Vec::new();
         if let Some(unit) = s.unit {
+            let reason = s.guess.map(|guess| format!(" ({})", guess.because()));
             notes.push(format!(
-                "the trace's object numbers are read as {}",
+                "the trace's object numbers are read as {}{}",
                 match unit {
                     trace::Unit::Sector => "sectors of 512 bytes",
                     trace::Unit::Page => "pages of 4 KiB",
                     trace::Unit::Auto | trace::Unit::Object => "names of objects",
-                }
+                },
+                reason.unwrap_or_default()
             ));
         }
         if s.skipped > 0 {

@@ -1,6 +1,7 @@
 //! Miss-ratio curves of a trace, or of keys in memory.
 
 pub mod plan;
+mod tables;
 pub mod text;
 mod verdict;
 

@@ -1,11 +1,12 @@
 //! Curves as text, as a table, as JSON and as a page.
 
+use super::tables::{Cells, fitted};
 use super::verdict::verdict;
 use lab::report::curves::{Line, Page, Panel, html};
 use lab::report::terminal::Screen;
 use lab::results::File;
 use replay::SampleFacts;
-use replay::curve::{Curves, Point};
+use replay::curve::{Curve, Curves, Point};
 use serde_json::json;
 
 /// Returns the contents of `results.json`.
@@ -18,12 +19,22 @@ fn seconds(ns: u64) -> f64 {
 }
 
 /// A figure of a point: a column of tables and a line of charts.
+#[derive(Clone, Copy)]
 struct Figure {
     title: &'static str,
     hint: &'static str,
     unit: &'static str,
     decimals: usize,
+    /// The value in the unit, before it is multiplied by `scale`.
     value: fn(&Point) -> f64,
+    scale: f64,
+}
+
+impl Figure {
+    /// Returns the figure of a point, in the figure's unit.
+    fn of(&self, point: &Point) -> f64 {
+        (self.value)(point) * self.scale
+    }
 }
 
 const MISSES: Figure = Figure {
@@ -32,6 +43,7 @@ const MISSES: Figure = Figure {
     unit: "share",
     decimals: 6,
     value: |p| p.miss_ratio,
+    scale: 1.0,
 };
 
 /// Figures of writes: 0 where writes are not modelled, and then not shown.
@@ -42,6 +54,7 @@ const WRITES: [Figure; 4] = [
         unit: "s",
         decimals: 3,
         value: |p| p.writes.map_or(0.0, |w| seconds(w.stall_ns())),
+        scale: 1.0,
     },
     Figure {
         title: "longest stall",
@@ -49,6 +62,7 @@ const WRITES: [Figure; 4] = [
         unit: "s",
         decimals: 3,
         value: |p| p.writes.map_or(0.0, |w| seconds(w.longest_stall_ns)),
+        scale: 1.0,
     },
     Figure {
         title: "dirty pages met",
@@ -56,6 +70,7 @@ const WRITES: [Figure; 4] = [
         unit: "",
         decimals: 0,
         value: |p| p.writes.map_or(0.0, |w| w.dirty_met as f64),
+        scale: 1.0,
     },
     Figure {
         title: "pages written",
@@ -66,26 +81,43 @@ const WRITES: [Figure; 4] = [
             p.writes
                 .map_or(0.0, |w| (w.flusher_writes + w.eviction_writes) as f64)
         },
+        scale: 1.0,
     },
 ];
 
-/// Returns the figures to show: the miss ratio, and those of writes if writes are modelled.
-fn figures(curves: &Curves) -> Vec<&'static Figure> {
+/// Returns the figures to show: the miss ratio, and those of writes if writes are modelled. Times
+/// are in seconds, or in milliseconds where one is below a millisecond.
+fn figures(curves: &Curves) -> Vec<Figure> {
     let writes = if curves.model.is_some() {
         &WRITES[..]
     } else {
         &[]
     };
-    std::iter::once(&MISSES).chain(writes).collect()
+    let short = |figure: &Figure| {
+        let points = curves.curves.iter().flat_map(|c| &c.points);
+        let mut times = points.map(|p| figure.of(p));
+        figure.unit == "s" && times.any(|s| s > 0.0 && s < 1e-3)
+    };
+    let fitting = |figure: &Figure| match short(figure) {
+        true => Figure {
+            unit: "ms",
+            scale: 1e3,
+            ..*figure
+        },
+        false => *figure,
+    };
+    let all = std::iter::once(&MISSES).chain(writes);
+    all.map(fitting).collect()
 }
 
 /// Describes the sample from which the figures are estimated.
 fn sample_line(s: &SampleFacts) -> String {
+    // Three digits at most: the share that the hash takes is not that of the objects which it took.
+    let percent = format!("{:.2e}", s.rate * 100.0);
+    let percent: f64 = percent.parse().expect("a number");
     format!(
-        "{} objects with {} requests, {:.4} % of all objects",
-        s.objects,
-        s.requests,
-        s.rate * 100.0
+        "{} objects with {} requests: about {percent} % of all objects, chosen by hash",
+        s.objects, s.requests,
     )
 }
 
@@ -99,9 +131,12 @@ fn error(p: &Point) -> Option<f64> {
 }
 
 /// Formats the curves for a terminal: the verdict, then a table for each figure, with a row for
-/// each size and a column for each policy.
+/// each size and a column for each policy, or in a form that fits the screen.
 pub fn tables(curves: &Curves, screen: Screen) -> String {
     let mut out = screen.wrapped(&verdict(curves));
+    if let Some(guess) = &curves.unit_guess {
+        out += &screen.wrapped(&guess.said);
+    }
     let requests = curves.requests;
     out += &match curves.objects {
         Some(objects) => format!("\n{requests} requests for {objects} objects\n"),
@@ -118,23 +153,23 @@ pub fn tables(curves: &Curves, screen: Screen) -> String {
         };
         let said = format!("{}{unit}: {}", figure.title, figure.hint);
         out += &format!("\n{}", screen.wrapped(&said));
-        let mut header = vec!["pages"];
-        header.extend(curves.curves.iter().map(|c| c.policy));
-        let mut table = Screen::here().table(header);
-        for (i, point) in curves.curves[0].points.iter().enumerate() {
-            let mut row = vec![point.size.to_string()];
-            row.extend(curves.curves.iter().map(|c| {
-                let point = &c.points[i];
-                let value = (figure.value)(point);
+        let column = |c: &Curve| {
+            let cells = c.points.iter().map(|point| {
+                let value = figure.of(point);
                 match error(point) {
                     Some(error) => format!("{value:.4} ± {error:.4}"),
                     None => format!("{value:.*}", figure.decimals),
                 }
-            }));
-            table.add_row(row);
-        }
-        table.align_right();
-        out += &format!("{table}\n");
+            });
+            (c.policy.to_owned(), cells.collect())
+        };
+        let sizes = curves.curves[0].points.iter().map(|p| p.size.to_string());
+        let cells = Cells {
+            corner: "pages",
+            rows: sizes.collect(),
+            columns: curves.curves.iter().map(column).collect(),
+        };
+        out += &fitted(&cells, "policy, pages", screen);
     }
     out
 }
@@ -207,6 +242,13 @@ fn page(curves: &Curves) -> String {
     if let Some(objects) = curves.objects {
         facts.push(("objects".to_owned(), objects.to_string()));
     }
+    if let Some(unit) = curves.unit {
+        let said = curves.unit_guess.as_ref().map(|guess| guess.said.clone());
+        facts.push((
+            "object numbers".to_owned(),
+            said.unwrap_or_else(|| format!("{unit}s, as given")),
+        ));
+    }
     if let Some(sample) = &curves.sample {
         facts.push(("sample".to_owned(), sample_line(sample)));
     }
@@ -254,7 +296,7 @@ fn page(curves: &Curves) -> String {
                 .iter()
                 .map(|c| Line {
                     name: c.policy.to_owned(),
-                    values: c.points.iter().map(f.value).collect(),
+                    values: c.points.iter().map(|p| f.of(p)).collect(),
                     bounds: c
                         .points
                         .iter()
@@ -279,13 +321,18 @@ fn page(curves: &Curves) -> String {
 mod tests {
     use super::*;
     use replay::Bound;
-    use replay::curve::Curve;
+    use replay::curve::UnitGuess;
 
     #[test]
     fn estimates_have_their_bounds_beside_them() {
         let curves = Curves {
             trace: "t".to_owned(),
             format: "csv",
+            unit: Some("page"),
+            unit_guess: Some(UnitGuess {
+                certain: false,
+                said: "objects are pages, not certain (--unit): a reason".to_owned(),
+            }),
             requests: 1000,
             objects: None,
             sample: Some(SampleFacts {
@@ -314,7 +361,8 @@ mod tests {
         };
         assert!(tables(&curves, Screen::default()).contains("0.2500 ± 0.1250"));
         assert!(
-            tables(&curves, Screen::default()).contains("300 objects with 120 requests, 12.5000 %")
+            tables(&curves, Screen::default())
+                .contains("300 objects with 120 requests: about 12.5 % of all objects")
         );
         let narrow = tables(
             &curves,
@@ -324,6 +372,8 @@ mod tests {
             },
         );
         assert!(narrow.starts_with("by estimates, lru at 400 pages is all"));
+        let lines: Vec<&str> = narrow.lines().collect();
+        assert!(lines.contains(&"objects are pages, not certain (--unit): a reason"));
         let too_wide = narrow.lines().find(|l| l.chars().count() > 80);
         assert_eq!(too_wide, None, "{narrow}");
         assert!(csv(&curves).contains("miss_ratio,low,high\nlru,400,1000,250,0.25,0.125,0.3125\n"));

@@ -1,8 +1,8 @@
 //! Says in a sentence which policy misses least, and how far it is from the bound, OPT.
 
-use replay::Bound;
 use replay::curve::{Curve, Curves, Point};
 use replay::opt::OPT;
+use replay::{Bound, LEAST_SLOTS, SampleFacts};
 
 /// OPT as the sentence names it: it needs the future, so it is never announced as a choice.
 const BOUND: &str = "opt (Belady), a bound and no policy to choose";
@@ -12,19 +12,131 @@ const NAMED: usize = 3;
 
 /// Returns the verdict on the curves as a sentence without a full stop: which policy has fewest
 /// misses, by how much less than LRU (or than the first policy), and how many more than OPT if it
-/// is among the policies. Several sizes count by the sum of their miss ratios.
+/// is among the policies. Several sizes count by the sum of their miss ratios; of a sample only
+/// those where a bound claims anything. With writes the sentence ends with the price: the stalls.
 pub fn verdict(curves: &Curves) -> String {
-    let all = curves.curves.iter();
+    let Some(sample) = curves.sample else {
+        return told(&curves.curves) + &price(&curves.curves);
+    };
+    let sizes = curves.curves.first().map_or(0, |c| c.points.len());
+    let claims = |i: &usize| curves.curves.iter().any(|c| claims(&c.points[*i]));
+    let claimed: Vec<usize> = (0..sizes).filter(claims).collect();
+    let only = |c: &Curve| Curve {
+        policy: c.policy,
+        points: claimed.iter().map(|i| c.points[*i]).collect(),
+    };
+    let told = match claimed.len() {
+        0 => return nothing(curves, sample),
+        n if n == sizes => told(&curves.curves),
+        n => {
+            let curves: Vec<Curve> = curves.curves.iter().map(only).collect();
+            let of = if n == 1 { "the size" } else { "the sizes" };
+            let told = told(&curves);
+            format!("{told}; at {n} of {sizes} sizes, {of} where a bound claims anything")
+        }
+    };
+    let policies = curves.curves.iter().filter(|c| c.policy != OPT.name);
+    let policies: Vec<Curve> = policies.map(only).collect();
+    let policies: Vec<&Curve> = policies.iter().collect();
+    format!("by estimates, {told}{}", overlaps(&policies))
+}
+
+/// Describes the curves by their miss ratios, without what a sample leaves open.
+fn told(curves: &[Curve]) -> String {
+    let all = curves.iter();
     let (bounds, policies): (Vec<&Curve>, Vec<&Curve>) = all.partition(|c| c.policy == OPT.name);
     let bound = bounds.first().copied();
-    let told = match policies[..] {
+    match policies[..] {
         [] => format!("{BOUND}: name a policy to compare with it"),
         [only] => alone(only, bound),
         _ => compared(&policies, bound),
+    }
+}
+
+/// Returns true unless the point's bound reaches over 0 to 1.
+fn claims(point: &Point) -> bool {
+    point.bound.is_none_or(|b| b.low > 0.0 || b.high < 1.0)
+}
+
+/// Says that a sample is too small for any of the sizes, and the rate that the largest one needs.
+fn nothing(curves: &Curves, sample: SampleFacts) -> String {
+    let points = curves.curves.iter().flat_map(|c| &c.points);
+    let largest = points.map(|p| p.size).max().unwrap_or(1);
+    let slots = f64::from(largest) * sample.rate;
+    if slots >= LEAST_SLOTS {
+        return "nothing is claimed: bounds reach over 0 to 1 (take a larger sample)".to_owned();
+    }
+    // Rounded up to per cent.
+    let rate = (100.0 * LEAST_SLOTS / f64::from(largest) - 1e-9).ceil() / 100.0;
+    let way = match rate {
+        1.0.. => "leave out --sample".to_owned(),
+        _ => format!("--sample rate={rate:.2}"),
     };
-    match curves.sample {
-        Some(_) => format!("by estimates, {told}{}", overlaps(&policies)),
-        None => told,
+    format!(
+        "nothing is claimed: a cache of {largest} pages has {slots:.1} pages of the sample, and an \
+         estimate needs {LEAST_SLOTS} or more ({way})"
+    )
+}
+
+/// Returns the time that requests waited under a policy at all sizes, in nanoseconds; `None` if
+/// writes are not modelled.
+fn stall(curve: &Curve) -> Option<u64> {
+    let writes = curve.points.iter().map(|p| p.writes);
+    writes.map(|w| w.map(|w| w.stall_ns())).sum()
+}
+
+/// Returns the end of the verdict where writes are modelled: how long requests stall under the
+/// policy with fewest misses, beside the policy with the shortest stalls and LRU (or the first
+/// policy). Empty without writes.
+fn price(curves: &[Curve]) -> String {
+    let all: Vec<&Curve> = curves.iter().collect();
+    let stalls = || all.iter().filter_map(|c| Some((c.policy, stall(c)?)));
+    // Of equal stalls the first policy counts.
+    let Some((short, least)) = stalls().min_by_key(|(_, ns)| *ns) else {
+        return String::new();
+    };
+    let of = |name: &str| stalls().find(|(policy, _)| *policy == name);
+    let best = self::least(&all, misses);
+    let tied = stalls().filter(|(policy, _)| best.contains(policy));
+    let (own, ns) = tied.min_by_key(|(_, ns)| *ns).unwrap_or((short, least));
+    let sum = match curves[0].points.len() {
+        1 => "",
+        _ => " in sum",
+    };
+    if stalls().all(|(_, ns)| ns == 0) {
+        return "; no request stalls".to_owned();
+    }
+    let mut out = match ns {
+        _ if all.len() == 1 => format!("; requests stall for {}{sum}", time(ns)),
+        _ if ns == least => format!("; it stalls least, {}{sum}", time(ns)),
+        _ => format!(
+            "; but {own} stalls for {}{sum}, {short} least with {}",
+            time(ns),
+            time(least)
+        ),
+    };
+    if ns == least && all.len() > 1 && best.len() > 1 {
+        out = format!("; {own} stalls least, {}{sum}", time(ns));
+    }
+    if let Some((base, ns)) = of("lru").or_else(|| stalls().next())
+        && ![own, short].contains(&base)
+    {
+        out += &format!(", {base} {}", time(ns));
+    }
+    out
+}
+
+/// Formats a time in nanoseconds with three digits: seconds, or milliseconds below one.
+fn time(ns: u64) -> String {
+    let (value, unit) = match ns {
+        0..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        _ => (ns as f64 / 1e9, "s"),
+    };
+    match value {
+        100.0.. => format!("{value:.0} {unit}"),
+        10.0.. => format!("{value:.1} {unit}"),
+        1.0.. => format!("{value:.2} {unit}"),
+        _ => format!("{value:.3} {unit}"),
     }
 }
 
@@ -210,7 +322,7 @@ fn named(names: &[&str], all: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use replay::{Counts, SampleFacts};
+    use replay::{Counts, WriteCounts};
 
     /// Returns curves with these miss ratios in thousandths, at sizes 10, 20, …
     fn curves(policies: &[(&'static str, &[u64])]) -> Curves {
@@ -231,6 +343,8 @@ mod tests {
         Curves {
             trace: "t".to_owned(),
             format: "csv",
+            unit: None,
+            unit_guess: None,
             requests: 1000,
             objects: None,
             sample: None,
@@ -339,6 +453,91 @@ mod tests {
             verdict(&sampled),
             "by estimates, arc misses least at both sizes, in sum 16.9 % less than lru; bounds \
              overlap at 1 of 2 sizes, where the order is open"
+        );
+    }
+
+    /// Below 16 pages of the sample bounds reach over 0 to 1: the order of such estimates is none.
+    #[test]
+    fn nothing_is_claimed_where_the_sample_is_too_small() {
+        let mut sampled = curves(&[("lru", &[800, 500]), ("arc", &[600, 480]), ("opt", &[1, 2])]);
+        sampled.sample = Some(SampleFacts {
+            rate: 0.01,
+            objects: 1000,
+            requests: 100,
+        });
+        let bounds = |sampled: &mut Curves, at: usize, low, high| {
+            for c in &mut sampled.curves {
+                c.points[at].bound = Some(Bound { low, high });
+            }
+        };
+        bounds(&mut sampled, 0, 0.0, 1.0);
+        bounds(&mut sampled, 1, 0.4, 0.6);
+        let told = verdict(&sampled);
+        assert!(
+            told.starts_with("by estimates, arc misses least, 4.0 % less than lru and"),
+            "{told}"
+        );
+        assert!(
+            told.contains("at 1 of 2 sizes, the size where a bound claims anything"),
+            "{told}"
+        );
+        assert!(
+            told.ends_with("; bounds overlap, so the order is open"),
+            "{told}"
+        );
+        bounds(&mut sampled, 1, 0.0, 1.0);
+        assert_eq!(
+            verdict(&sampled),
+            "nothing is claimed: a cache of 20 pages has 0.2 pages of the sample, and an estimate \
+             needs 16 or more (--sample rate=0.80)"
+        );
+    }
+
+    #[test]
+    fn the_price_of_few_misses_is_told() {
+        let stalling = |policies: &[(&'static str, &[u64], u64)]| {
+            let plain: Vec<_> = policies.iter().map(|(name, m, _)| (*name, *m)).collect();
+            let mut curves = curves(&plain);
+            for (c, (.., ns)) in curves.curves.iter_mut().zip(policies) {
+                for p in &mut c.points {
+                    p.writes = Some(WriteCounts {
+                        limit_stall_ns: *ns,
+                        ..WriteCounts::default()
+                    });
+                }
+            }
+            verdict(&curves)
+        };
+        let (lru, arc, fifo): (&[u64], &[u64], &[u64]) = (&[500], &[400], &[600]);
+        assert_eq!(
+            stalling(&[("lru", lru, 1_000_000_000), ("arc", arc, 2_000_000_000)]),
+            "arc misses least, 20.0 % less than lru; but arc stalls for 2.00 s, lru least with \
+             1.00 s"
+        );
+        assert_eq!(
+            stalling(&[
+                ("lru", lru, 5_000_000),
+                ("fifo", fifo, 80_000),
+                ("arc", arc, 4_000_000)
+            ]),
+            "arc misses least, 20.0 % less than lru; but arc stalls for 4.00 ms, fifo least with \
+             0.080 ms, lru 5.00 ms"
+        );
+        assert_eq!(
+            stalling(&[("lru", lru, 5_000_000), ("arc", arc, 4_000_000)]),
+            "arc misses least, 20.0 % less than lru; it stalls least, 4.00 ms, lru 5.00 ms"
+        );
+        assert_eq!(
+            stalling(&[("lru", lru, 0), ("arc", arc, 0)]),
+            "arc misses least, 20.0 % less than lru; no request stalls"
+        );
+        assert_eq!(
+            stalling(&[("lru", &[800, 200], 7_000_000)]),
+            "lru misses 75.0 % less with 20 pages than with 10; requests stall for 14.0 ms in sum"
+        );
+        assert_eq!(
+            stalling(&[("lru", lru, 5_000_000), ("2q", lru, 4_000_000)]),
+            "lru and 2q miss equally often; 2q stalls least, 4.00 ms, lru 5.00 ms"
         );
     }
 }

@@ -41,7 +41,7 @@ pub use schema::schema;
 pub use sysctls::notes_of as sysctl_notes;
 pub use threads::{Threads, counts_threads};
 pub use trace_run::TraceRun;
-pub use workload::trace_error;
+pub use workload::{trace_error, unit_guesses};
 
 use crate::diagnostic::{Diagnostic, Place, Source, one_of};
 use crate::figures::values::renamed;

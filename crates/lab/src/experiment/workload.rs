@@ -6,6 +6,7 @@ use super::node::{Node, Table, Value};
 use super::read::read;
 use super::{command, foreign};
 use crate::diagnostic::{Diagnostic, Place, Source, one_of};
+use crate::model::Experiment;
 use mm::ZoneType;
 use sim::spec::{Machine, Size, mount_of};
 use std::collections::BTreeSet;
@@ -608,10 +609,30 @@ pub fn trace_error(e: &TraceError) -> Diagnostic {
     Diagnostic::placeless(e.to_string(), format!("accepted: {}", e.accepted))
 }
 
+/// Returns the guesses at what object numbers mean in the traces of an experiment, each once: a
+/// line with the trace's file name and the reason. Traces whose `unit` is given have none.
+pub fn unit_guesses(experiment: &Experiment) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for cell in &experiment.cells {
+        let workload::Source::Trace(replay) = &cell.spec.workload.source else {
+            continue;
+        };
+        let Some(guess) = replay.survey.guess else {
+            continue;
+        };
+        let name = replay.path.file_name().unwrap_or_default();
+        let line = format!("{}: {guess}", name.to_string_lossy());
+        if !all.contains(&line) {
+            all.push(line);
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Experiment, Overrides, parse};
+    use crate::experiment::{Overrides, parse};
 
     const MACHINE: &str = "name = \"m\"\ncpus = 1\n[[node]]\nzones = [{ zone = \"DMA32\", \
         size = \"512M\" }]\n[disk]\nkind = \"ssd\"\ncapacity = \"1G\"\n";
@@ -650,11 +671,14 @@ mod tests {
         let e = e.unwrap();
         assert_eq!(e.axes, ["workload.timing"]);
         let notes = |i: usize| &e.cells[i].spec.workload.notes;
-        assert!(notes(0)[0].contains("names of objects"), "{:?}", notes(0));
+        assert!(notes(0)[0].ends_with("names of objects"), "{:?}", notes(0));
+        assert!(unit_guesses(&e).is_empty());
         assert_eq!(e.cells.len(), 2);
         let e = experiment("trace = \"cut.csv\"\nlenient = true").unwrap();
         let notes = &e.cells[0].spec.workload.notes;
         assert!(notes[1].starts_with("1 records"), "{notes:?}");
+        let guess = "cut.csv: objects are pages, guessed: none is larger than 4 KiB";
+        assert_eq!(unit_guesses(&e), [guess]);
         assert_eq!(experiment("fio = [\"good.fio\"]").unwrap().cells.len(), 1);
     }
 

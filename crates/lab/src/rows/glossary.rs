@@ -3,6 +3,7 @@
 
 mod compaction;
 mod disks;
+mod eviction;
 mod forms;
 mod groups;
 mod kind;
@@ -134,6 +135,7 @@ pub fn words() -> &'static [Word] {
         let mut all = [
             WORDS,
             compaction::WORDS,
+            eviction::WORDS,
             numa::WORDS,
             forms::WORDS,
             real::WORDS,

@@ -64,6 +64,33 @@ mod tests {
         })
     }
 
+    /// The words of `mrc`'s screen: every policy, and those of the verdict and the tables.
+    #[test]
+    fn words_of_miss_ratio_curves_are_known() {
+        let policies = replay::policies().map(|e| e.name);
+        let words = [
+            "bound",
+            "bounds overlap",
+            "ties",
+            "size by size",
+            "objects",
+            "requests",
+            "sample",
+            "miniature",
+            "miss ratio",
+            "ghosts",
+            "stall",
+            "longest stall",
+            "dirty pages met",
+            "pages written",
+        ];
+        for word in policies.chain(words) {
+            asked(word).unwrap_or_else(|e| panic!("{word}: {e:?}"));
+        }
+        let lru = reference::find("lru").expect("known");
+        assert!(lru.iter().any(|e| e.definition.contains("eviction policy")));
+    }
+
     #[test]
     fn an_unknown_name_is_wrong_input_with_near_names() {
         let Err(Failure::Input(report)) = asked("kswapd_steel") else {

@@ -51,7 +51,8 @@ pub fn run(args: &Mrc) -> Result<(), Failure> {
         }
         None => None,
     };
-    eprintln!("{}", curve::memory(&plan));
+    let memory = curve::memory(&plan, curve::expected(&args.trace, &plan));
+    front::stderr::say(&text::screen().wrapped(&memory));
     let curves = watched(&args.trace, &plan).map_err(unreadable)?;
     let place = place.and_then(|place| lock(&place).take());
     let published: Option<Published> = match place {

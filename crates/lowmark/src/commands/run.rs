@@ -139,6 +139,10 @@ fn begin(args: &Run) -> Result<(), Failure> {
     if args.list {
         return list(&experiment, args.json);
     }
+    let guesses = lab::experiment::unit_guesses(&experiment);
+    for line in guesses.iter().filter(|_| !args.quiet) {
+        front::stderr::say(&text::screen().wrapped(line));
+    }
     for note in lab::experiment::sysctl_notes(&experiment) {
         eprintln!("note: {note}");
     }

@@ -121,6 +121,10 @@ fn json(s: &Survey) -> serde_json::Value {
     json!({
         "format": s.format.name(),
         "unit": s.unit.map(Unit::name),
+        "unit_guess": s.guess.map(|guess| json!({
+            "certain": guess.certain,
+            "said": guess.to_string(),
+        })),
         "records": s.records,
         "span_ns": s.span_ns,
         "bytes_read": s.bytes[0],
@@ -141,9 +145,11 @@ fn json(s: &Survey) -> serde_json::Value {
 /// Formats the survey of the trace in `file` as lines of text.
 fn shown(file: &Path, s: &Survey) -> String {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let unit = s
-        .unit
-        .map_or(String::new(), |u| format!(", objects are {}s", u.name()));
+    let unit = match (s.guess, s.unit) {
+        (Some(guess), _) => format!("\n{guess}"),
+        (None, Some(unit)) => format!(", objects are {}s", unit.name()),
+        (None, None) => String::new(),
+    };
     let mut out = format!(
         "{}: {}{unit}\n{} records over {:.3} s: {:.1} MiB read, {:.1} MiB written\n",
         file.display(),
