@@ -10,9 +10,9 @@ mod long;
 mod policy;
 mod table;
 
+use front::{Changes, MrcOptions, Options, Progress, Writes};
 use keys::Requests;
 use long::{failure, interruptible, wrong};
-use front::{Changes, MrcOptions, Options, Progress, Writes};
 use miette::MietteHandlerOpts;
 use pyo3::exceptions::{PyException, PyKeyError};
 use pyo3::prelude::*;

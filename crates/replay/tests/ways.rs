@@ -297,7 +297,7 @@ fn what_it_may_take_is_said_before() {
         ..plan(&[10, 1000], 2)
     };
     // OPT needs four more bytes a request, for its next use.
-    let said = curve::memory(&limited);
+    let said = curve::memory(&limited, None);
     assert!(
         said.contains("12 bytes a request and 80 an object"),
         "{said}"
@@ -306,7 +306,7 @@ fn what_it_may_take_is_said_before() {
         policies: vec!["fifo", "arc"],
         ..limited.clone()
     };
-    let said = curve::memory(&others);
+    let said = curve::memory(&others, None);
     assert!(
         said.contains("8 bytes a request and 80 an object"),
         "{said}"
@@ -316,17 +316,17 @@ fn what_it_may_take_is_said_before() {
         policies: vec!["lru"],
         ..limited.clone()
     };
-    assert!(curve::memory(&lru).contains("128 bytes an object"));
+    assert!(curve::memory(&lru, None).contains("128 bytes an object"));
     let one = Plan {
         sizes: vec![1 << 20].into(),
         ..lru
     };
-    assert!(curve::memory(&one).contains("161 MiB for a cache of 1048576 pages"));
+    assert!(curve::memory(&one, None).contains("161 MiB for a cache of 1048576 pages"));
     let sample = Plan {
         sample: Some(replay::Sample::Rate(0.1)),
         ..limited
     };
-    assert!(curve::memory(&sample).contains("of the sample"));
+    assert!(curve::memory(&sample, None).contains("of the sample"));
 }
 
 /// 40,000 requests that touch all 3,000 pages: shares are converted to pages once the number is
@@ -351,7 +351,7 @@ fn shares_are_of_what_the_trace_has() {
                 sample,
                 ..plan(&[1], 2)
             };
-            assert!(curve::memory(&plan).starts_with("memory: "));
+            assert!(curve::memory(&plan, None).starts_with("memory: "));
             curve::run(file.path(), &plan).expect("a good trace")
         };
         let pages = |share: f64| (share * objects).round() as u32;
