@@ -268,7 +268,8 @@ pub struct Ran {
     pub releases: BTreeMap<String, String>,
 }
 
-/// Refuses more iterations than complete results in `dir` have: a run that has ended does not go on.
+/// Refuses more iterations than complete results in `dir` have: a run that has ended does not go
+/// on.
 fn all_there(dir: &Path, experiment: &Experiment) -> Result<(), Failure> {
     let text = results::text_unchanged(dir, "results.json").map_err(|why| {
         let what = format!("{}: {why}", dir.display());

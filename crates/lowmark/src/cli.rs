@@ -206,7 +206,7 @@ const POLICY: &str = "linux-6.12";
 /// The machine of `run --trace` and `run --fio` without `--machine`: the included one that `lowmark
 /// new` uses.
 const MACHINE: &str = "512M";
-/// What that machine is, for those who have not chosen it.
+/// The machine in words, for people who have not chosen it.
 const MACHINE_SAID: &str = "a computer of 2011: 512 MiB, 4 CPUs, four rotating disks as a RAID 0";
 
 /// Arguments of `run --trace`.

@@ -317,12 +317,23 @@ fn from_reader(
     progress: Progress<'_>,
     stop: &Arc<AtomicBool>,
 ) -> Result<Curves, TraceError> {
-    let format = reader.format().name();
-    let unit = reader.unit().map(trace::Unit::name);
     let unit_guess = reader.guess().map(|guess| UnitGuess {
         certain: guess.certain,
         said: guess.to_string(),
     });
+    // The curves before anything is counted.
+    let empty = Curves {
+        trace: shown,
+        format: reader.format().name(),
+        unit: reader.unit().map(trace::Unit::name),
+        unit_guess,
+        requests: 0,
+        objects: None,
+        sample: None,
+        skipped: 0,
+        model: None,
+        curves: Vec::new(),
+    };
     let way = Way::of(plan);
     if let ([size], [policy], Way::Stream) = (&plan.sizes.pages[..], &plan.policies[..], way) {
         let need = u64::from(*size) * BYTES_PER_STREAMED_SLOT;
@@ -332,19 +343,13 @@ fn from_reader(
         let job = Stream(reader, plan.unit, *size, plan.writes.as_ref(), plan.threads);
         let point = registry::run(policy, job).expect(KNOWN)?;
         return Ok(Curves {
-            trace: shown,
-            format,
-            unit,
-            unit_guess,
             requests: point.counts.requests,
-            objects: None,
-            sample: None,
-            skipped: 0,
             model: plan.writes,
             curves: vec![Curve {
                 policy,
                 points: vec![point],
             }],
+            ..empty
         });
     }
     let name = reader.name().to_owned();
@@ -354,16 +359,11 @@ fn from_reader(
         trace.stop_by(Arc::clone(stop));
         let plan = &plan.of(trace.objects());
         return Ok(Curves {
-            trace: shown,
-            format,
-            unit,
-            unit_guess,
             requests: trace.requests,
-            objects: None,
             sample: Some(trace.facts),
             skipped,
-            model: None,
             curves: estimate(&trace, plan, &name, progress)?,
+            ..empty
         });
     }
     if way == Way::Distances {
@@ -371,19 +371,14 @@ fn from_reader(
             Dense::distances(reader, plan.unit, plan.budget, plan.threads)?;
         let plan = &plan.of(objects.into());
         return Ok(Curves {
-            trace: shown,
-            format,
-            unit,
-            unit_guess,
             requests: distances.requests(),
             objects: Some(objects),
-            sample: None,
             skipped,
-            model: None,
             curves: vec![Curve {
                 policy: plan.policies[0],
                 points: stacked(&distances, &plan.sizes.pages),
             }],
+            ..empty
         });
     }
     let (mut trace, skipped) = Dense::read(
@@ -405,16 +400,12 @@ fn from_reader(
             .collect(),
     };
     Ok(Curves {
-        trace: shown,
-        format,
-        unit,
-        unit_guess,
         requests: trace.requests(),
         objects: Some(trace.objects()),
-        sample: None,
         skipped,
         model: plan.writes,
         curves: plan.policies.iter().zip(results).map(curve).collect(),
+        ..empty
     })
 }
 

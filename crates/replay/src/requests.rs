@@ -37,11 +37,11 @@ impl Unit {
     }
 
     /// Makes `reader`, which has read nothing so far, number objects of a name without regard to
-    /// their sizes, where a record is one request: it would otherwise give objects that grow several
-    /// places. Returns by how many bits an object's number of [`Self::objects`] must be shifted to
-    /// number all objects from 0 without gaps, in the order of their first requests; `None` if
-    /// objects have to be numbered by a table. Traces whose object numbers are names need no table,
-    /// because the reader gives each object the next free pages.
+    /// their sizes, where a record is one request: it would otherwise give objects that grow
+    /// several places. Returns by how many bits an object's number of [`Self::objects`] must be
+    /// shifted to number all objects from 0 without gaps, in the order of their first requests;
+    /// `None` if objects have to be numbered by a table. Traces whose object numbers are names need
+    /// no table, because the reader gives each object the next free pages.
     pub(crate) fn numbers(self, reader: &mut Reader) -> Option<u32> {
         let (numbered, shift) = match self {
             // A request for pages that an object has not had so far is for all of these.

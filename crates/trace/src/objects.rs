@@ -131,8 +131,8 @@ impl Objects {
     }
 
     /// Gives each object one page, whatever its sizes, in the order of first appearance, so that
-    /// pages number the objects. Returns false, and changes nothing, if object numbers are no names.
-    /// Nothing may have been placed so far.
+    /// pages number the objects. Returns false, and changes nothing, if object numbers are no
+    /// names. Nothing may have been placed so far.
     pub fn number(&mut self) -> bool {
         self.numbered = self.unit == Unit::Object;
         self.numbered
@@ -185,8 +185,8 @@ impl Objects {
         }
     }
 
-    /// Iterates over the pieces of a request for the first `size` bytes of an object at `place`: the
-    /// offset and the length of each, in bytes, in the object's order.
+    /// Iterates over the pieces of a request for the first `size` bytes of an object at `place`:
+    /// the offset and the length of each, in bytes, in the object's order.
     pub fn parts(&self, place: Place, size: u32) -> impl Iterator<Item = (u64, u32)> {
         let (whole, mut at) = match place {
             Place::Whole(offset) => (Some((offset, size)), NO_MORE),

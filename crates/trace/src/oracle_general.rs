@@ -78,8 +78,8 @@ fn request(r: Raw, first: u32, offset: u64) -> Record {
     }
 }
 
-/// Iterates over the reads of a record whose object is at `place`: one, or one for each piece of the
-/// object. `first` is as of [`request`].
+/// Iterates over the reads of a record whose object is at `place`: one, or one for each piece of
+/// the object. `first` is as of [`request`].
 fn pieces(objects: &Objects, r: Raw, first: u32, place: Place) -> impl Iterator<Item = Record> {
     let parts = objects.parts(place, r.size);
     parts.map(move |(offset, size)| request(Raw { size, ..r }, first, offset))
@@ -97,9 +97,9 @@ impl OracleGeneral {
     }
 
     /// Reads whole records of `data`, and appends the value that `keep` returns for each to `out`,
-    /// until `out` has `most` values (more where objects have grown, each piece of which is a record)
-    /// or a record is invalid. Returns the number of records read, without the invalid one, and the
-    /// fault of that record or `Ok`.
+    /// until `out` has `most` values (more where objects have grown, each piece of which is a
+    /// record) or a record is invalid. Returns the number of records read, without the invalid one,
+    /// and the fault of that record or `Ok`.
     pub fn decode<T>(
         &mut self,
         data: &[u8],

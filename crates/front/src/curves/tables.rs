@@ -26,8 +26,8 @@ impl Cells {
         }
     }
 
-    /// Returns how many columns of each table stand side by side on a screen that is `width` columns
-    /// wide; at least one.
+    /// Returns how many columns of each table stand side by side on a screen that is `width`
+    /// columns wide; at least one.
     fn blocks(&self, width: usize) -> Vec<usize> {
         let longest = |cells: &[String], head: &str| {
             let cells = cells.iter().map(|c| c.chars().count());

@@ -148,3 +148,43 @@ proptest! {
         spans_lie_inside(&(before + &line))?;
     }
 }
+
+#[test]
+fn device_files_are_those_of_every_host() {
+    let lost = |line: &str| parse(line).unwrap().devices_are_there();
+    assert_eq!(lost("dd if=/dev/zero of=/dev/null count=1"), Ok(()));
+    assert_eq!(lost("dd if=/dev/urandom of=dev/sda count=1"), Ok(()));
+    for (line, place) in [
+        ("dd if=/dev/sda of=a count=1", "if=/dev/sda"),
+        (
+            "sleep 1; dd if=/dev/zero of=/dev/nvme0n1 count=1",
+            "of=/dev/nvme0n1",
+        ),
+    ] {
+        let e = lost(line).expect_err(line);
+        assert_eq!(&line[e.span.clone()], place, "{e}");
+    }
+    let job = "[a]\nrw=randread\nsize=1M\nfilename=/dev/nvme0n1\n";
+    let e = crate::fio::parse(job).expect_err(job);
+    assert!(e.message.contains("a device file"), "{}", e.message);
+}
+
+#[test]
+fn a_job_file_says_what_it_is_compared_by() {
+    let figures = |text: &str| crate::fio::parse(text).unwrap().script().figures();
+    let timed = "[a]\nrw=randread\nsize=1M\nruntime=5\ntime_based\n";
+    assert_eq!(figures(timed), ["read_rate", "read_latency_p99"]);
+    let all = "[a]\nrw=randrw\nsize=1M\nfsync=8\n";
+    assert_eq!(
+        figures(all),
+        [
+            "read_rate",
+            "write_rate",
+            "read_latency_p99",
+            "write_latency_p99",
+            "sync_latency_p99",
+            "elapsed"
+        ]
+    );
+    assert!(parse("sleep 1").unwrap().figures().is_empty());
+}

@@ -208,3 +208,32 @@ fn a_path_below_a_mount_point_that_the_machine_lacks_is_refused() {
     );
     assert!(parse_with(&files, MACHINE, &none).is_err());
 }
+
+/// A stick on `/` is what the experiment asks about; another kind of disk gives way, and both are
+/// said.
+#[test]
+fn a_stick_under_test_stays_and_other_disks_give_way() {
+    let stick = MACHINE.replace("kind = \"ssd\"", "kind = \"usb-flash\"");
+    assert_ne!(stick, MACHINE);
+    let overrides = |machine: &str| Overrides {
+        machine: Some(machine.to_owned()),
+        ..Overrides::default()
+    };
+    let e = parse_with(EXPERIMENT, &stick, &overrides("16G,8cpus,nvme=1T,swap=2G")).unwrap();
+    let machine = &e.cells[0].spec.machine;
+    assert_eq!((machine.cpus, machine.disk.kind), (8, DiskKind::UsbFlash));
+    assert_eq!(machine.name, "16G-8cpus-nvme-1T-swap-2G");
+    assert!(machine.swap.is_some());
+    assert!(
+        e.said[0].contains("stays the experiment's usb-flash"),
+        "{:?}",
+        e.said
+    );
+    let e = on(EXPERIMENT, "16G,8cpus,nvme").unwrap();
+    assert_eq!(e.cells[0].spec.machine.disk.kind, DiskKind::Nvme);
+    assert!(
+        e.said[0].contains("nvme, in the place of the experiment's ssd"),
+        "{:?}",
+        e.said
+    );
+}

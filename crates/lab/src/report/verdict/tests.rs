@@ -113,6 +113,112 @@ fn figures_beside_the_question_are_said() {
     assert!(text.contains("; also better: elapsed -20.0 %"), "{text}");
 }
 
+/// With three values of each no p below 0.05 is possible, and the first line says so.
+#[test]
+fn too_few_iterations_are_said_first() {
+    let few = [250e3, 255e3, 258e3];
+    let fewer = [80e3, 82e3, 84e3];
+    let o = outcomes(&[
+        ("default", &few, 10.0),
+        ("ratio-2", &fewer, 10.0),
+        ("ratio-4", &few, 10.0),
+    ]);
+    let text = told(&o);
+    assert!(
+        text.starts_with(
+            "too few iterations (n=3) to tell any policy from default in response_max"
+        ),
+        "{text}"
+    );
+    // Four of each that lie apart are enough.
+    let o = outcomes(&[
+        ("default", &SLOW[..4], 10.0),
+        ("ratio-2", &FAST[..4], 10.0),
+        ("ratio-4", &SLOW[..4], 10.0),
+    ]);
+    let text = told(&o);
+    assert!(text.starts_with("ratio-2 is better than default"), "{text}");
+    assert!(!text.contains("too few"), "{text}");
+}
+
+/// A setting without any effect is told from one whose effect can't be claimed.
+#[test]
+fn runs_that_are_the_same_are_called_that() {
+    let mut o = outcomes(&[
+        ("default", &SLOW, 10.0),
+        ("swappiness-10", &SLOW, 10.0),
+        ("ratio-2", &SLOW, 10.0),
+    ]);
+    for (cell, results) in o.results.iter_mut().enumerate() {
+        for (i, result) in results.iter_mut().flatten().enumerate() {
+            // The last policy decides otherwise with the same figures.
+            result.digest = 1 + i as u64 + if cell == 2 { 100 } else { 0 };
+        }
+    }
+    let text = told(&o);
+    assert!(
+        text.contains("the same as default in every run, event for event: swappiness-10"),
+        "{text}"
+    );
+    assert!(
+        text.contains("no difference can be claimed of ratio-2\n"),
+        "{text}"
+    );
+    o.results.truncate(2);
+    o.experiment.cells.truncate(2);
+    let text = told(&o);
+    assert!(
+        text.starts_with("swappiness-10 is the same as default in every run"),
+        "{text}"
+    );
+}
+
+/// Where nothing finished, each policy is named with its reason, or all with the one they share.
+#[test]
+fn policies_that_all_failed_are_all_named() {
+    let mut o = outcomes(&[("default", &NEVER, 10.0), ("ratio-40", &NEVER, 10.0)]);
+    let dead = |o: &mut Outcomes, cell: usize, outcome: &Outcome| {
+        for result in o.results[cell].iter_mut().flatten() {
+            result.outcome = outcome.clone();
+        }
+    };
+    dead(&mut o, 0, &Outcome::TimeLimit);
+    dead(&mut o, 1, &Outcome::TimeLimit);
+    let text = told(&o);
+    let shared = "nothing can be compared: every policy has time limit in 6 of 6 runs";
+    assert!(text.starts_with(shared), "{text}");
+    let report = String::new();
+    dead(&mut o, 1, &Outcome::Oom { report });
+    let text = told(&o).replace("\n    ", " ");
+    assert!(
+        text.starts_with(
+            "nothing can be compared: default has time limit in 6 of 6 runs, ratio-40 has out of \
+             memory in 6 of 6 runs"
+        ),
+        "{text}"
+    );
+}
+
+/// Kills in a control group are said with their number and the time of the first.
+#[test]
+fn kills_in_a_group_are_said() {
+    let mut o = outcomes(&[("default", &SLOW, 10.0), ("mglru", &SLOW, 10.0)]);
+    for (i, result) in o.results[1].iter_mut().flatten().enumerate().take(2) {
+        let mut set = |name: &str, unit, value| {
+            result.metrics.insert(name.into(), Metric { unit, value });
+        };
+        set("group.pod.oom_kill", "processes", 2.0);
+        set("group.pod.first_kill", "s", 3.5 - i as f64);
+    }
+    let text = told(&o).replace("\n    ", " ");
+    assert!(
+        text.contains(
+            "note: mglru: the OOM killer ended 4 programs of the group pod, in 2 of 6 runs; the first at 2.50 s"
+        ),
+        "{text}"
+    );
+}
+
 /// A run that ended for want of memory has been waited for until then: its longest response is
 /// said.
 #[test]
