@@ -39,6 +39,8 @@ const LINES: &[(&str, &str)] = &[
         "simoop",
         "simoop -t 2 -m 1 -M 2 -C 1 -r 2 -f 1 -n 4 -T 1 -R1 -W1 -i 1 -w 2 -D 1 mnt",
     ),
+    // The engine has no groups; the program behind it has the figures.
+    ("cgexec", "dd if=/dev/zero of=x bs=64k count=16"),
     ("sleep", "sleep 0.1"),
     ("sync", "dd if=/dev/zero of=x bs=64k count=16; sync"),
     (

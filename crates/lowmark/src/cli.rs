@@ -643,7 +643,7 @@ mod tests {
             assert_eq!(experiment.machine, MACHINE);
             let taken = run.trace.taken().unwrap();
             assert!(
-                taken.ends_with(" --policy linux-6.12 --machine 512M"),
+                taken.contains(" --policy linux-6.12 --machine 512M (a computer of 2011: "),
                 "{taken}"
             );
         }

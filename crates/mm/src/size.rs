@@ -59,9 +59,11 @@ impl<'de> Deserialize<'de> for Size {
             }
             /// Takes a signed number, as TOML has them, unless it is negative.
             fn visit_i64<E: serde::de::Error>(self, v: i64) -> Result<Size, E> {
-                u64::try_from(v)
-                    .map(Size)
-                    .map_err(|_| E::custom("a size can't be negative"))
+                u64::try_from(v).map(Size).map_err(|_| {
+                    E::custom(
+                        "a size can't be negative; accepted: a size such as \"504M\", or bytes",
+                    )
+                })
             }
             fn visit_str<E: serde::de::Error>(self, v: &str) -> Result<Size, E> {
                 Size::parse(v).map_err(E::custom)
