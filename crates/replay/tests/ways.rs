@@ -299,7 +299,7 @@ fn what_it_may_take_is_said_before() {
     // OPT needs four more bytes a request, for its next use.
     let said = curve::memory(&limited, None);
     assert!(
-        said.contains("12 bytes a request and 80 an object"),
+        said.contains("12 bytes a request and 80 bytes an object"),
         "{said}"
     );
     let others = Plan {
@@ -308,7 +308,7 @@ fn what_it_may_take_is_said_before() {
     };
     let said = curve::memory(&others, None);
     assert!(
-        said.contains("8 bytes a request and 80 an object"),
+        said.contains("8 bytes a request and 80 bytes an object"),
         "{said}"
     );
     assert!(said.contains("at most 64 MiB, then it ends"), "{said}");
