@@ -43,7 +43,7 @@ pub fn line(seed: u64, machine: &Drawn) -> Line {
     let mut command = String::new();
     // Whether a final `wait` would end: no program runs for ever.
     let mut waits = true;
-    let programs: Vec<&str> = workload::programs::named().collect();
+    let programs: Vec<&str> = drawn().collect();
     for nth in 0..n {
         let last = nth + 1 == n;
         let name = *p.d.pick(&programs);
@@ -64,6 +64,12 @@ pub fn line(seed: u64, machine: &Drawn) -> Line {
         command,
         files: p.files,
     }
+}
+
+/// Returns the programs that are drawn: all but those that only real kernels run.
+pub fn drawn() -> impl Iterator<Item = &'static str> {
+    const OF_KERNELS: &str = "cgexec";
+    workload::programs::named().filter(|name| *name != OF_KERNELS)
 }
 
 /// Draws a call of the program `name` alone, with the files that it needs, for tests of the
