@@ -1,6 +1,6 @@
 //! Git's bisection over a kernel's history, judged by experiments.
 //!
-//! `history` drives git, [`search`] samples commits through a judge until the first bad one is
+//! `history` drives git, `search` samples commits through a judge until the first bad one is
 //! found, `laboratory` is that judge: it builds a commit and runs an experiment with it. All runs
 //! are kept in the search's folder and git's decisions are replayed at each start, so an
 //! interrupted search continues with the same command.
