@@ -63,9 +63,11 @@ pub fn found(result: &RunResult) -> Vec<Found> {
     out
 }
 
-/// Returns the times that tasks waited for memory and for I/O (pressure stall information), where
-/// they are not 0.
+/// Returns the times that tasks waited for memory, for I/O and for a CPU (pressure stall
+/// information), where they are not 0; the waits for a CPU where they are a tenth of the whole time,
+/// since some are there whenever anything runs.
 fn pressure(result: &RunResult) -> impl Iterator<Item = Found> + '_ {
+    let whole = result.metrics.get("elapsed").map_or(0.0, |m| m.value);
     let figures = [
         ("psi_memory_some", "at least one task waited for memory"),
         (
@@ -74,10 +76,15 @@ fn pressure(result: &RunResult) -> impl Iterator<Item = Found> + '_ {
         ),
         ("psi_io_some", "at least one task waited for I/O"),
         ("psi_io_full", "all tasks that could run waited for I/O"),
+        ("psi_cpu_some", "at least one task waited for a CPU"),
     ];
-    figures.into_iter().filter_map(|(name, meaning)| {
+    figures.into_iter().filter_map(move |(name, meaning)| {
         let seconds = result.metrics.get(name)?.value;
-        (seconds >= 0.005).then(|| Found::new(name, format!("{seconds:.2} s"), meaning))
+        let least = match name {
+            "psi_cpu_some" => (whole / 10.0).max(0.005),
+            _ => 0.005,
+        };
+        (seconds >= least).then(|| Found::new(name, format!("{seconds:.2} s"), meaning))
     })
 }
 

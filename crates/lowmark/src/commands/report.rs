@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// The report on measured figures.
 pub struct Answer {
-    /// The rows and notable findings, for a terminal.
+    /// The notable findings and the rows, for a terminal.
     pub text: String,
     /// Rows, findings and the page, for a results folder.
     pub files: Vec<File>,
@@ -31,8 +31,10 @@ impl Answer {
         let page = lab::report::page::report(outcomes, &comparison);
         let rows = lab::rows::to_text(outcomes);
         let explained = recorded::explained(outcomes);
+        // The terminal begins with what stands out, as the page does.
+        let first = text::screen().broken(explained.trim_start());
         Self {
-            text: format!("{rows}{explained}"),
+            text: format!("{first}\n{rows}"),
             files: vec![
                 File::new("rows.txt", rows),
                 File::new("explained.txt", explained),
