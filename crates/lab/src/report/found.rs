@@ -64,8 +64,8 @@ pub fn found(result: &RunResult) -> Vec<Found> {
 }
 
 /// Returns the times that tasks waited for memory, for I/O and for a CPU (pressure stall
-/// information), where they are not 0; the waits for a CPU where they are a tenth of the whole time,
-/// since some are there whenever anything runs.
+/// information), where they are not 0; the waits for a CPU where they are a tenth of the whole
+/// time, since some are there whenever anything runs.
 fn pressure(result: &RunResult) -> impl Iterator<Item = Found> + '_ {
     let whole = result.metrics.get("elapsed").map_or(0.0, |m| m.value);
     let figures = [
