@@ -219,10 +219,15 @@ fn a_stick_under_test_stays_and_other_disks_give_way() {
         machine: Some(machine.to_owned()),
         ..Overrides::default()
     };
-    let e = parse_with(EXPERIMENT, &stick, &overrides("16G,8cpus,nvme=1T,swap=2G")).unwrap();
+    let e = parse_with(
+        EXPERIMENT,
+        &stick,
+        &overrides("16G,8cpus,nvme=1T,swap=512M"),
+    )
+    .unwrap();
     let machine = &e.cells[0].spec.machine;
     assert_eq!((machine.cpus, machine.disk.kind), (8, DiskKind::UsbFlash));
-    assert_eq!(machine.name, "16G-8cpus-nvme-1T-swap-2G");
+    assert_eq!(machine.name, "16G-8cpus-nvme-1T-swap-512M");
     assert!(machine.swap.is_some());
     assert!(
         e.said[0].contains("stays the experiment's usb-flash"),
