@@ -201,7 +201,7 @@ impl Compared {
 /// Returns the verdict of a row if a difference can be claimed.
 fn claimed(row: &SummaryRow) -> Option<Verdict> {
     let verdict = row.comparison?.verdict;
-    matches!(verdict, Verdict::Less | Verdict::More).then_some(verdict)
+    verdict.is_claimed().then_some(verdict)
 }
 
 /// Builds the table of a figure: for each place (one entry of `runs`) a row of each side, compared

@@ -90,7 +90,7 @@ impl Line {
         };
         let claim = own.comparison;
         let verdict = claim.map_or(Verdict::Unclear, |c| c.verdict);
-        let claimed = matches!(verdict, Verdict::Less | Verdict::More);
+        let claimed = verdict.is_claimed();
         let [change, interval] = match claim {
             Some(c) if c.change.is_finite() => changed(c.change, c.interval, claimed),
             _ if claimed => [verdict_word(verdict).into(), String::new()],

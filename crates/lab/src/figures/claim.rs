@@ -30,6 +30,13 @@ pub enum Verdict {
     TooFew,
 }
 
+impl Verdict {
+    /// Returns true if a difference is claimed.
+    pub fn is_claimed(self) -> bool {
+        matches!(self, Self::Less | Self::More)
+    }
+}
+
 /// A policy against the baseline of its combination of axes.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Claim {
@@ -50,10 +57,13 @@ pub fn is_equal(change: f64) -> bool {
     change.abs() < 0.0005
 }
 
-/// Returns true if a change's interval has changes of either direction: the ranks of the samples
-/// may then differ, but not in a direction that the mean or the median shows.
-pub fn is_either(interval: Option<(f64, f64)>) -> bool {
-    interval.is_some_and(|(low, high)| low < 0.0 && high > 0.0)
+/// Returns true if a difference is claimed, by one rule for all tables: p is below [`ALPHA`], the
+/// change is large enough to show, and its interval has changes of one direction alone (the ranks of
+/// two samples may differ where their means can't say in which direction). `interval` is called
+/// where the rest allows a claim.
+pub fn is_claimed(p: f64, change: f64, interval: impl FnOnce() -> Option<(f64, f64)>) -> bool {
+    let both = |(low, high): (f64, f64)| low < 0.0 && high > 0.0;
+    p < ALPHA && !is_equal(change) && !interval().is_some_and(both)
 }
 
 impl Claim {
@@ -73,9 +83,10 @@ impl Claim {
             Center::Mean => stats::change_interval(samples, base, &stats::mean_of),
             Center::Median => stats::change_interval(samples, base, &stats::median_of),
         };
+        let change = new / old - 1.0;
         let verdict = if !stats::can_differ(samples.len(), base.len()) {
             Verdict::TooFew
-        } else if p >= ALPHA || is_equal(new / old - 1.0) || is_either(interval) {
+        } else if !is_claimed(p, change, || interval) {
             Verdict::Unclear
         } else if new < old {
             Verdict::Less
@@ -83,7 +94,7 @@ impl Claim {
             Verdict::More
         };
         Some(Self {
-            change: new / old - 1.0,
+            change,
             interval,
             p: Some(p),
             verdict,
@@ -281,6 +292,12 @@ impl SummaryTable {
             better: Better::Lower,
         };
         Self::new(outcomes, &figure, Center::Mean, &values::metric)
+    }
+
+    /// Returns true if a difference is claimed of any row.
+    pub fn has_claims(&self) -> bool {
+        let mut claims = self.rows.iter().filter_map(|r| r.comparison);
+        claims.any(|c| c.verdict.is_claimed())
     }
 
     /// Returns the row that those of its combination of axes are compared with.

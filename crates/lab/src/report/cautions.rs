@@ -2,7 +2,7 @@
 //! iterations.
 
 use super::compare::Comparison;
-use crate::figures::claim::{SummaryTable, Verdict};
+use crate::figures::claim::SummaryTable;
 use crate::model::Outcomes;
 use sim::Outcome;
 use std::collections::BTreeMap;
@@ -23,12 +23,11 @@ pub(super) fn notes(
     let any = tables.iter().any(finished);
     let missing = tables.iter().filter(|t| any && !finished(t));
     notes.extend(missing.map(|t| format!("no run that completed has `{}`", t.metric)));
-    let claims = |t: &SummaryTable| {
-        let mut claims = t.rows.iter().filter_map(|r| r.comparison);
-        claims.any(|c| matches!(c.verdict, Verdict::Less | Verdict::More))
-    };
     let compared = outcomes.experiment.cells.iter().any(|cell| !cell.baseline);
-    if compared && never_reclaimed(outcomes) && !tables.first().is_some_and(claims) {
+    if compared
+        && never_reclaimed(outcomes)
+        && !tables.first().is_some_and(SummaryTable::has_claims)
+    {
         notes.insert(
             0,
             "no run reclaimed a page: the workload fits into the machine's memory, so settings of \

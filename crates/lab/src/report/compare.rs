@@ -37,6 +37,9 @@ pub struct ComparedCell {
     pub change_interval: Option<(f64, f64)>,
     /// Mann–Whitney p-value against the baseline.
     pub p: Option<f64>,
+    /// The claim that follows; unclear for the baseline.
+    #[serde(skip)]
+    verdict: Verdict,
     /// nr_vmscan_write; `None` if no run has it.
     pub nr_vmscan_write: Option<Summary>,
     /// pgactivate; `None` if no run has it.
@@ -100,6 +103,7 @@ impl Comparison {
                     change: elapsed.comparison.map(|c| c.change),
                     change_interval: elapsed.comparison.and_then(|c| c.interval),
                     p: elapsed.comparison.and_then(|c| c.p),
+                    verdict: elapsed.comparison.map_or(Verdict::Unclear, |c| c.verdict),
                     nr_vmscan_write: stats::summary(&counter(results, "nr_vmscan_write")),
                     pgactivate: stats::summary(&counter(results, "pgactivate")),
                     outliers: stats::outliers(&elapsed.samples),
@@ -150,7 +154,7 @@ impl Comparison {
                         time(e.mean),
                         time(be)
                     )
-                } else if p < ALPHA {
+                } else if r.verdict.is_claimed() {
                     let word = if change < 0.0 { "faster" } else { "slower" };
                     format!(
                         "{}: {} is {:.1} % {word} than {} ({numbers})",
@@ -200,14 +204,12 @@ impl Comparison {
                 .iter()
                 .map(|(e, n)| format!("{n} {e}"))
                 .collect();
-            let [change, interval] = match (r.change, r.p) {
-                (Some(c), Some(p)) => changed(c, r.change_interval, p < ALPHA && !is_equal(c)),
-                _ => [String::new(), String::new()],
+            let claimed = r.verdict.is_claimed();
+            let [change, interval] = match r.change {
+                Some(c) => changed(c, r.change_interval, claimed),
+                None => [String::new(), String::new()],
             };
-            let good = r
-                .change
-                .filter(|c| r.p.is_some_and(|p| p < ALPHA) && !is_equal(*c))
-                .map(|c| c < 0.0);
+            let good = r.change.filter(|_| claimed).map(|c| c < 0.0);
             let written = r.nr_vmscan_write.as_ref();
             grid.row([
                 (group_shown(r.group.clone(), groups), None),
@@ -402,7 +404,7 @@ fn sentence(table: &SummaryTable, base: usize, i: usize) -> Option<String> {
     let (by, unit) = readable(&table.unit, means[0].abs().max(means[1].abs()));
     let [old, new] = means.map(|m| plain_number(m / by));
     let p = stats::p_said(claim.p?);
-    let claimed = matches!(claim.verdict, Verdict::Less | Verdict::More);
+    let claimed = claim.verdict.is_claimed();
     let by_how_much = match (claimed && claim.change.is_finite(), claim.interval) {
         (false, _) => String::new(),
         (true, None) => format!(" by {:.1} %", claim.change.abs() * 100.0),
@@ -463,7 +465,7 @@ pub fn figures_text(outcomes: &Outcomes, screen: Screen) -> String {
         let mut name = titled(&t.metric, unit);
         for (r, cell) in t.rows.iter().zip(cells) {
             let c = r.comparison;
-            let claimed = c.filter(|c| matches!(c.verdict, Verdict::Less | Verdict::More));
+            let claimed = c.filter(|c| c.verdict.is_claimed());
             let [change, interval] = c.map_or([String::new(), String::new()], |c| {
                 changed(c.change, c.interval, claimed.is_some())
             });

@@ -174,10 +174,7 @@ impl First<'_> {
     /// Returns the tables in the order of their columns: the question, then figures of which a
     /// difference is claimed, those in which a gain has its price too, then the others.
     fn claimed_first(&self) -> Vec<SummaryTable> {
-        let claims = |t: &&SummaryTable| {
-            let mut claims = t.rows.iter().filter_map(|r| r.comparison);
-            claims.any(|c| matches!(c.verdict, Verdict::Less | Verdict::More))
-        };
+        let claims = |t: &&SummaryTable| t.has_claims();
         let (question, others) = self.tables.split_first().expect("one table at least");
         let shown = |t: &&SummaryTable| self.tables.iter().any(|s| s.metric == t.metric);
         let beside = self.prices.iter().filter(|t| !shown(t)).filter(claims);
@@ -258,13 +255,10 @@ impl First<'_> {
                 let told = match r.comparison {
                     _ if r.samples.is_empty() => "-".to_owned(),
                     None => value,
-                    Some(c)
-                        if matches!(c.verdict, Verdict::Less | Verdict::More)
-                            && c.change.is_finite() =>
-                    {
+                    Some(c) if c.verdict.is_claimed() && c.change.is_finite() => {
                         format!("{value} {:+.1}%", c.change * 100.0)
                     }
-                    Some(c) if matches!(c.verdict, Verdict::Less | Verdict::More) => value,
+                    Some(c) if c.verdict.is_claimed() => value,
                     Some(_) => format!("{value} ~"),
                 };
                 let good = r.comparison.and_then(|c| t.is_good(c.verdict));
@@ -397,19 +391,18 @@ impl Group {
             let policy = &row(base).policy;
             return vec![match has.is_empty() {
                 true => {
-                    let mut told: Vec<String> = vec![format!("{policy} has {without}")];
-                    for &i in &others {
-                        let why = reason(question, row(i));
-                        told.push(format!("{} has {why}", row(i).policy));
-                    }
-                    let shared = others.iter().all(|&i| reason(question, row(i)) == without);
-                    match shared {
-                        true => format!("nothing can be compared: every policy has {without}"),
-                        false => {
-                            let told: Vec<&str> = told.iter().map(|t| &t[..]).collect();
-                            format!("nothing can be compared: {}", list(&told))
-                        }
-                    }
+                    let why = |i: usize| reason(question, row(i));
+                    let shared = others.iter().all(|&i| why(i) == without);
+                    let told: Vec<String> = match shared {
+                        true => vec![format!("every policy has {without}")],
+                        false => [base]
+                            .iter()
+                            .chain(&others)
+                            .map(|&i| format!("{} has {}", row(i).policy, why(i)))
+                            .collect(),
+                    };
+                    let told: Vec<&str> = told.iter().map(|t| &t[..]).collect();
+                    format!("nothing can be compared: {}", list(&told))
                 }
                 false => format!("{policy} has {without}; {} a figure", has_or_have(&has)),
             }];

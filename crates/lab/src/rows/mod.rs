@@ -14,8 +14,8 @@ pub mod time;
 pub use definition::{Block, Reading, ReportRow};
 pub use time::{COLUMNS as TIME_COLUMNS, columns as time_columns, mean_columns, time_text};
 
-use crate::figures::claim::{is_either, is_equal};
-use crate::figures::stats::{self, ALPHA};
+use crate::figures::claim::is_claimed;
+use crate::figures::stats;
 use crate::figures::values;
 use crate::model::{Better, Cell, Figure, Outcomes};
 use comfy_table::{LineStyle, TableStyle};
@@ -473,7 +473,7 @@ fn compared(mut line: ComparedRow, members: &[(&Cell, Vec<&RunResult>)]) -> Comp
             let p = stats::mann_whitney(&cell.values, &base.values);
             cell.p = Some(p);
             let interval = || stats::change_interval(&cell.values, &base.values, &stats::mean_of);
-            cell.significant = p < ALPHA && !is_equal(new / old - 1.0) && !is_either(interval());
+            cell.significant = is_claimed(p, new / old - 1.0, interval);
         }
     }
     line

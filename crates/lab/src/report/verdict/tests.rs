@@ -141,6 +141,26 @@ fn too_few_iterations_are_said_first() {
     assert!(!text.contains("too few"), "{text}");
 }
 
+/// The comparison of elapsed times claims by the same rule: ranks that differ where the means may
+/// lie either way claim nothing.
+#[test]
+fn both_texts_claim_by_one_rule() {
+    let mut o = outcomes(&[("default", &[1.0; 13], 1.0), ("mine", &[1.0; 13], 2.0)]);
+    for (cell, outlier) in [(0, 1000.0), (1, 500.0)] {
+        let last = o.results[cell][12].as_mut().unwrap();
+        last.metrics.get_mut("elapsed").unwrap().value = outlier;
+    }
+    let comparison = Comparison::new(&o);
+    assert!(comparison.rows[1].p.unwrap() < 0.05);
+    let said = &comparison.answers()[0];
+    assert!(
+        said.contains("no difference between mine and default can be claimed"),
+        "{said}"
+    );
+    let table = comparison.to_text(Screen::default());
+    assert!(!table.contains("-49") && table.contains('~'), "{table}");
+}
+
 /// A setting without any effect is told from one whose effect can't be claimed.
 #[test]
 fn runs_that_are_the_same_are_called_that() {
