@@ -82,8 +82,8 @@ pub fn bound(
         Some(name) => read(name, "workload.name")?,
         None => String::new(),
     };
-    let bindings = bindings(key("membind"))?;
-    let groups = groups_of(key("group"))?;
+    let bindings: Chosen<u32> = chosen(key("membind"), "workload.membind")?;
+    let groups: Chosen<String> = chosen(key("group"), "workload.group")?;
     let mut all = Vec::with_capacity(scripts.len() * bindings.len() * groups.len());
     for (choices, script, threads) in scripts {
         for (bound, membind) in &bindings {
@@ -93,7 +93,7 @@ pub fn bound(
                     name: name.clone(),
                     threads: threads.clone(),
                     membind: membind.clone(),
-                    group: group.clone(),
+                    group: group.as_ref().map(|(name, _)| name.clone()),
                 };
                 all.push(([&choices[..], bound, grouped].concat(), workload));
             }
@@ -125,46 +125,26 @@ fn threads(node: Option<&Node>, scripts: usize) -> Result<Vec<String>, Diagnosti
         .collect()
 }
 
-/// Reads `workload.group`, the name of a memory control group or a list of names. Returns each with
-/// the choice that leads to it; without the key a single entry without a group.
-fn groups_of(node: Option<&Node>) -> Result<Vec<(Choices, Option<String>)>, Diagnostic> {
-    let path = "workload.group";
+/// Values of a key that may be a list, each with its place and the choice that leads to it; a single
+/// `None` where the key is absent.
+type Chosen<T> = Vec<(Choices, Option<(T, Place)>)>;
+
+/// Reads the key `path`, whose value is `node`: one value, or a list of values as an axis.
+fn chosen<T: serde::de::DeserializeOwned>(
+    node: Option<&Node>,
+    path: &str,
+) -> Result<Chosen<T>, Diagnostic> {
     let Some(node) = node else {
         return Ok(vec![(Choices::new(), None)]);
     };
-    let names = alternatives(node, path)?;
-    let several = names.len() > 1;
-    names
-        .into_iter()
-        .map(|(text, at)| {
-            let name: String = read(at, path)?;
-            let choices = several.then(|| (path.to_owned(), text));
-            Ok((choices.into_iter().collect(), Some(name)))
-        })
-        .collect()
-}
-
-/// The nodes that `workload.membind` names, each with its place.
-type Bindings = Vec<(Choices, Option<(u32, Place)>)>;
-
-/// Reads `workload.membind`, a NUMA node or a list of them. Returns for each the choice that leads
-/// to it, and the node with its place; without the key a single entry that binds to none.
-fn bindings(membind: Option<&Node>) -> Result<Bindings, Diagnostic> {
-    let path = "workload.membind";
-    let Some(membind) = membind else {
-        return Ok(vec![(Choices::new(), None)]);
-    };
-    let nodes = alternatives(membind, path)?;
-    let several = nodes.len() > 1;
-    nodes
+    let values = alternatives(node, path)?;
+    let several = values.len() > 1;
+    values
         .into_iter()
         .map(|(text, at)| {
             let choices = several.then(|| (path.to_owned(), text));
-            let node: u32 = read(at, path)?;
-            Ok((
-                choices.into_iter().collect(),
-                Some((node, at.place.clone())),
-            ))
+            let value = (read(at, path)?, at.place.clone());
+            Ok((choices.into_iter().collect(), Some(value)))
         })
         .collect()
 }
