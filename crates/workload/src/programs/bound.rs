@@ -28,10 +28,60 @@ pub struct Taskset<P>(pub Bound<P>);
 #[derive(Debug, Clone, PartialEq)]
 pub struct Numactl<P>(pub Bound<P>);
 
+/// Implements the questions of a [`Program`] that one which runs another passes on to it; the type's
+/// `inner` returns the other.
+macro_rules! forwards {
+    () => {
+        fn program(&self) -> &'static str {
+            self.inner().program()
+        }
+
+        fn children(&self) -> u64 {
+            self.inner().children()
+        }
+
+        fn files(&self) -> u64 {
+            self.inner().files()
+        }
+
+        fn existing_files(&self) -> Vec<ExistingFile> {
+            self.inner().existing_files()
+        }
+
+        fn existing_directories(&self) -> Vec<String> {
+            self.inner().existing_directories()
+        }
+
+        fn needs(&self) -> &[String] {
+            self.inner().needs()
+        }
+
+        fn endless(&self) -> bool {
+            self.inner().endless()
+        }
+
+        fn recorded_ns(&self) -> Option<u64> {
+            self.inner().recorded_ns()
+        }
+
+        fn prepare(&self, session: &mut Session) {
+            self.inner().prepare(session);
+        }
+    };
+}
+
+pub(super) use forwards;
+
 /// Implements one of them, from its name, its usage and a parser of its first operands, which
 /// returns the CPUs and the remaining words.
 macro_rules! binds {
     ($binder:ident, $name:literal, $usage:ident, $cpus:path) => {
+        impl<P: Program> $binder<P> {
+            fn inner(&self) -> &P {
+                &self.0.command
+            }
+        }
+
         impl<P: Program> Task for $binder<P> {
             const NAME: &'static str = $name;
 
@@ -71,33 +121,7 @@ macro_rules! binds {
                 Ok(Self(Bound { cpus, command }))
             }
 
-            fn program(&self) -> &'static str {
-                self.0.command.program()
-            }
-
-            fn children(&self) -> u64 {
-                self.0.command.children()
-            }
-
-            fn files(&self) -> u64 {
-                self.0.command.files()
-            }
-
-            fn existing_files(&self) -> Vec<ExistingFile> {
-                self.0.command.existing_files()
-            }
-
-            fn existing_directories(&self) -> Vec<String> {
-                self.0.command.existing_directories()
-            }
-
-            fn needs(&self) -> &[String] {
-                self.0.command.needs()
-            }
-
-            fn endless(&self) -> bool {
-                self.0.command.endless()
-            }
+            forwards!();
 
             fn cpus(&self) -> Option<Cpus> {
                 Some(self.0.cpus)
@@ -113,14 +137,6 @@ macro_rules! binds {
                 let command = Box::new(self.0.command.with_bursts(factor)?);
                 let cpus = self.0.cpus;
                 Some(Self(Bound { cpus, command }))
-            }
-
-            fn recorded_ns(&self) -> Option<u64> {
-                self.0.command.recorded_ns()
-            }
-
-            fn prepare(&self, session: &mut Session) {
-                self.0.command.prepare(session);
             }
         }
     };

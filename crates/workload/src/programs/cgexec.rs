@@ -1,5 +1,6 @@
 //! Runs a program in a memory control group: `cgexec -g GROUP PROGRAM …` of libcgroup.
 
+use super::bound::forwards;
 use crate::error::CommandError;
 use crate::host::{Cpus, Host, HostResult, Task};
 use crate::program::{ExistingFile, Program};
@@ -17,6 +18,12 @@ pub struct Cgexec<P> {
     pub group: String,
     /// The program.
     pub command: Box<P>,
+}
+
+impl<P> Cgexec<P> {
+    fn inner(&self) -> &P {
+        &self.command
+    }
 }
 
 impl<P: Program> Task for Cgexec<P> {
@@ -67,33 +74,7 @@ impl<P: Program> Program for Cgexec<P> {
         Some(&self.group)
     }
 
-    fn program(&self) -> &'static str {
-        self.command.program()
-    }
-
-    fn children(&self) -> u64 {
-        self.command.children()
-    }
-
-    fn files(&self) -> u64 {
-        self.command.files()
-    }
-
-    fn existing_files(&self) -> Vec<ExistingFile> {
-        self.command.existing_files()
-    }
-
-    fn existing_directories(&self) -> Vec<String> {
-        self.command.existing_directories()
-    }
-
-    fn needs(&self) -> &[String] {
-        self.command.needs()
-    }
-
-    fn endless(&self) -> bool {
-        self.command.endless()
-    }
+    forwards!();
 
     fn cpus(&self) -> Option<Cpus> {
         self.command.cpus()
@@ -106,14 +87,6 @@ impl<P: Program> Program for Cgexec<P> {
             group: self.group.clone(),
             command: Box::new(self.command.with_bursts(factor)?),
         })
-    }
-
-    fn recorded_ns(&self) -> Option<u64> {
-        self.command.recorded_ns()
-    }
-
-    fn prepare(&self, session: &mut Session) {
-        self.command.prepare(session);
     }
 }
 
