@@ -1,13 +1,11 @@
 //! Memory control groups of a guest: their jobs, the files that looks read, and their figures.
 
 use crate::proc;
+use guest::groups::CGROUPS;
 use guest::wire::GroupJob;
 use sim::result::Metric;
 use sim::spec::Groups;
 use std::collections::BTreeMap;
-
-/// The folder of a guest's groups; the same as that of the guest's program.
-const CGROUPS: &str = "/sys/fs/cgroup/";
 
 /// Files of a group that are sampled while a workload runs, as far as the kernel has them.
 const WATCHED: [&str; 6] = [
@@ -105,14 +103,13 @@ pub fn watched_at_ends(groups: &Groups) -> impl Iterator<Item = String> {
 
 /// Returns the path of a group's folder, with a slash at its end.
 fn path(name: &str) -> String {
-    format!("{CGROUPS}{}/", name.replace('.', "/"))
+    format!("{}/", guest::groups::folder(name).display())
 }
 
 /// Returns the names of the groups of which a look has files, sorted.
 fn names(files: &Files) -> impl Iterator<Item = String> {
-    let from = CGROUPS.to_owned();
-    let below = files.range(from..);
-    let below = below.map_while(|(path, _)| path.strip_prefix(CGROUPS));
+    let below = files.range(CGROUPS.to_owned()..);
+    let below = below.map_while(|(path, _)| path.strip_prefix(CGROUPS)?.strip_prefix('/'));
     below.filter_map(|path| {
         let folder = path.strip_suffix("/memory.current")?;
         Some(folder.replace('/', "."))

@@ -22,12 +22,21 @@ pub(super) const WORTH_A_CALL: u64 = 10_000;
 /// Nanoseconds burnt per write; other tasks may run in between.
 const PIECE: u64 = 100_000;
 
+/// The part of the machine that lets computation take time.
+#[derive(Debug)]
+enum Way {
+    /// The kernel, which burns the nanoseconds that are written to this file.
+    Kernel(File),
+    /// The calling thread, in a loop, because instructions take time.
+    Loop,
+    /// Nothing: programs sleep instead.
+    Sleep,
+}
+
 /// The way in which computation takes time.
 #[derive(Debug)]
 pub struct Spend {
-    file: Option<File>,
-    /// Whether the calling thread computes in a loop, because instructions take time.
-    loops: bool,
+    way: Way,
     /// Set if time passed by sleeping instead of as CPU time.
     slept: AtomicBool,
 }
@@ -38,43 +47,41 @@ impl Spend {
     pub fn by(path: &str) -> Self {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty()).ok();
-        let slept = AtomicBool::new(false);
-        let file = file.map(File::from);
-        Self {
-            file,
-            loops: false,
-            slept,
-        }
+        Self::of(file.map_or(Way::Sleep, |file| Way::Kernel(file.into())))
     }
 
     /// Spends computation by computing, in a machine in which instructions take time.
     pub fn by_computing() -> Self {
-        Self {
-            file: None,
-            loops: true,
-            slept: AtomicBool::new(false),
-        }
+        Self::of(Way::Loop)
+    }
+
+    fn of(way: Way) -> Self {
+        let slept = AtomicBool::new(false);
+        Self { way, slept }
     }
 
     /// Returns true if time is spent as CPU time.
     pub fn is_cpu_time(&self) -> bool {
-        self.loops || self.file.is_some()
+        !matches!(self.way, Way::Sleep)
     }
 
     /// Lets `ns` nanoseconds of computation pass: as CPU time burnt by the kernel, in pieces, or
     /// asleep if that is not possible. Returns true if they passed as CPU time.
     pub(super) fn spend(&self, ns: u64) -> bool {
-        if self.loops {
-            let begun = cpu_time();
-            while cpu_time() - begun < ns {
-                std::hint::spin_loop();
+        let file = match &self.way {
+            Way::Kernel(file) => file,
+            Way::Loop => {
+                let begun = cpu_time();
+                while cpu_time() - begun < ns {
+                    std::hint::spin_loop();
+                }
+                return true;
             }
-            return true;
-        }
-        let Some(file) = &self.file else {
-            self.slept.store(true, Ordering::Relaxed);
-            sleep(ns);
-            return false;
+            Way::Sleep => {
+                self.slept.store(true, Ordering::Relaxed);
+                sleep(ns);
+                return false;
+            }
         };
         let mut left = ns;
         while left > 0 {

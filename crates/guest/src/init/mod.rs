@@ -221,7 +221,7 @@ fn run(out: &mut File, job: &Job) -> Step {
     match Frame::read(&mut from).map_err(of("the programs' process"))? {
         Some(Frame::Hello(_)) => {}
         Some(Frame::Failed(why)) => return Err(why),
-        _ => return Err(death(&mut child)),
+        _ => return Err(death(&mut child, job)),
     }
     let mut looks = Looks::with_ends(&job.watch, &job.watch_ends);
     // A look to allocate the memory that looks need.
@@ -250,7 +250,7 @@ fn run(out: &mut File, job: &Job) -> Step {
     let sent = to.write_all(&start.to_le_bytes());
     // If the process is dead, reading from it reports that.
     drop((sent, to));
-    follow(&desk, &mut from, &mut child, start)
+    follow(&desk, &mut from, &mut child, (job, start))
 }
 
 /// Returns the first time from `at` on that is `since` nanoseconds after a tick of the kernel's
@@ -263,11 +263,16 @@ fn behind_tick(at: u64, since: u64) -> u64 {
 
 /// Forwards the frames of the programs' process to the host until they end. At the end of the
 /// workload, also if the OOM killer ended it, takes the last look and fetches the last traced
-/// events. `start` is the start of the workload by [`clock`].
+/// events. The workload is that of the job, and started at this time of [`clock`].
 ///
 /// # Errors
 /// The process ended without its last frame, or the terminal fails.
-fn follow(desk: &Mutex<Desk>, from: &mut impl Read, child: &mut Child, start: u64) -> Step {
+fn follow(
+    desk: &Mutex<Desk>,
+    from: &mut impl Read,
+    child: &mut Child,
+    (job, start): (&Job, u64),
+) -> Step {
     let mut ended = false;
     loop {
         let frame = Frame::read(from).map_err(of("the programs' process"))?;
@@ -296,7 +301,7 @@ fn follow(desk: &Mutex<Desk>, from: &mut impl Read, child: &mut Child, start: u6
                 desk.look_at_end(clock().saturating_sub(start))
                     .map_err(of("a look"))?;
                 drop(desk);
-                return Err(death(child));
+                return Err(death(child, job));
             }
         }
     }
@@ -312,9 +317,9 @@ fn spawn(what: &str) -> Step<Child> {
     command.spawn().map_err(of("the programs' process"))
 }
 
-/// Waits for a process that has ended and describes why: the OOM killer, by its counter, or the
-/// exit status.
-fn death(child: &mut Child) -> String {
+/// Waits for a process that has ended and describes why: the OOM killer, by its counter and with the
+/// job's group, or the exit status.
+fn death(child: &mut Child, job: &Job) -> String {
     let status = match child.wait() {
         Ok(status) => status.to_string(),
         Err(why) => why.to_string(),
@@ -322,8 +327,10 @@ fn death(child: &mut Child) -> String {
     let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
     let mut kills = text.lines().filter_map(|l| l.strip_prefix("oom_kill "));
     if kills.next().is_some_and(|n| n.trim() != "0") {
-        let group = read_job().ok().and_then(|job| job.group);
-        let group = group.filter(|group| groups::oom_kills(group) > 0);
+        let group = job
+            .group
+            .as_ref()
+            .filter(|group| groups::oom_kills(group) > 0);
         let place = group.map_or(String::new(), |group| format!(" in its group `{group}`"));
         return format!("out of memory: the kernel killed the workload{place} ({status})");
     }
