@@ -317,8 +317,8 @@ fn spawn(what: &str) -> Step<Child> {
     command.spawn().map_err(of("the programs' process"))
 }
 
-/// Waits for a process that has ended and describes why: the OOM killer, by its counter and with the
-/// job's group, or the exit status.
+/// Waits for a process that has ended and describes why: the OOM killer, by its counter and with
+/// the job's group, or the exit status.
 fn death(child: &mut Child, job: &Job) -> String {
     let status = match child.wait() {
         Ok(status) => status.to_string(),

@@ -125,8 +125,8 @@ fn threads(node: Option<&Node>, scripts: usize) -> Result<Vec<String>, Diagnosti
         .collect()
 }
 
-/// Values of a key that may be a list, each with its place and the choice that leads to it; a single
-/// `None` where the key is absent.
+/// Values of a key that may be a list, each with its place and the choice that leads to it; a
+/// single `None` where the key is absent.
 type Chosen<T> = Vec<(Choices, Option<(T, Place)>)>;
 
 /// Reads the key `path`, whose value is `node`: one value, or a list of values as an axis.

@@ -58,8 +58,8 @@ pub fn is_equal(change: f64) -> bool {
 }
 
 /// Returns true if a difference is claimed, by one rule for all tables: p is below [`ALPHA`], the
-/// change is large enough to show, and its interval has changes of one direction alone (the ranks of
-/// two samples may differ where their means can't say in which direction). `interval` is called
+/// change is large enough to show, and its interval has changes of one direction alone (the ranks
+/// of two samples may differ where their means can't say in which direction). `interval` is called
 /// where the rest allows a claim.
 pub fn is_claimed(p: f64, change: f64, interval: impl FnOnce() -> Option<(f64, f64)>) -> bool {
     let both = |(low, high): (f64, f64)| low < 0.0 && high > 0.0;
