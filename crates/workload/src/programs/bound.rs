@@ -28,8 +28,8 @@ pub struct Taskset<P>(pub Bound<P>);
 #[derive(Debug, Clone, PartialEq)]
 pub struct Numactl<P>(pub Bound<P>);
 
-/// Implements the questions of a [`Program`] that one which runs another passes on to it; the type's
-/// `inner` returns the other.
+/// Implements the questions of a [`Program`] that one which runs another passes on to it; the
+/// type's `inner` returns the other.
 macro_rules! forwards {
     () => {
         fn program(&self) -> &'static str {
