@@ -12,6 +12,7 @@ macro_rules! eprintln {
 pub mod bisect;
 pub mod curves;
 mod digests;
+pub mod effects;
 mod error;
 mod export;
 pub mod failure;

@@ -9,6 +9,7 @@ use crate::spec::{Guest, Kernel};
 use guest::wire::{Assignment, BootJob, Job, MountJob, ScriptJob};
 use mm::sysctl::{Sysctl, TABLE};
 use serde_json::Value;
+use sim::Params;
 use sim::run::since_tick;
 use sim::spec::{DiskSpec, FsKind, Machine, RunSpec, Scheduler, Size};
 use std::path::PathBuf;
@@ -199,7 +200,7 @@ fn sysctls(own: &Sysctl) -> Vec<(String, String)> {
 }
 
 /// Returns paths (below `/sys/block`) and texts of the settings of the disks' queues: scheduler,
-/// queue size, largest request, and whether the disk rotates.
+/// queue size, read-ahead window, largest request, and whether the disk rotates.
 fn queues(spec: &RunSpec, disks: &[Disk]) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     for (i, disk) in self::disks(&spec.machine).enumerate() {
@@ -221,6 +222,13 @@ fn queues(spec: &RunSpec, disks: &[Disk]) -> Vec<(String, String)> {
         // virtio_blk registers every disk as rotational, so writeback throttling must choose its
         // target anew.
         settings.push((queue("wbt_lat_usec"), "-1".to_owned()));
+        // The kernel's own window, which devices may raise, stays unless a run sets another. It is
+        // the last setting, since a new limit of the queue resets the window
+        // (block/blk-settings.c, blk_apply_bdi_limits).
+        if params.read_ahead != Params::default().read_ahead {
+            let kb = params.read_ahead as u64 * 4;
+            settings.push((queue("read_ahead_kb"), kb.to_string()));
+        }
     }
     settings
 }

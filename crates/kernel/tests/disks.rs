@@ -38,6 +38,27 @@ fn swap_shares_the_tested_disk() {
     assert_eq!(completed(&spec, &kernel).digest, result.digest);
 }
 
+/// The window of a disk is written to its queue: a reader of single pages gets requests of at most
+/// that size, and so waits for the drive more often. (A read of more pages than the window asks for
+/// all of them at once.)
+#[test]
+fn a_smaller_read_ahead_window_makes_more_reads() {
+    let Some(kernel) = kernel() else { return };
+    let mut spec = spec(command("dd if=given of=/dev/null bs=4k"));
+    spec.workload.files = vec![ExistingFile {
+        path: "given".into(),
+        len: 16 << 20,
+    }];
+    let elapsed = |spec: &RunSpec| completed(spec, &kernel).metrics["elapsed"].value;
+    let usual = elapsed(&spec);
+    spec.params.read_ahead = 4.0;
+    let small = elapsed(&spec);
+    assert!(
+        small > usual * 1.05,
+        "{small} s, {usual} s with the default"
+    );
+}
+
 #[test]
 fn what_was_laid_out_is_there_again() {
     let Some(kernel) = kernel() else { return };

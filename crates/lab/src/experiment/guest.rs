@@ -88,6 +88,7 @@ const RULES: &[(&str, Rule)] = &[
     ("no membind", membind),
     ("no monitors", monitors),
     ("parameters of disks and costs", params),
+    ("the window of btrfs as it is", window_of_btrfs),
     ("sysctls in mid-run", changes),
     ("no page tracker", tracker),
 ];
@@ -244,7 +245,7 @@ fn no_params_of_costs(root: &Node, _: &Overrides) -> Option<Refused> {
         place: Some(e.place.clone()),
         key: format!("params.{}", e.key),
         why: OWN_TIME.to_owned(),
-        accepted: "parameters of disks, nr_requests and max_request".into(),
+        accepted: "parameters of disks, nr_requests, max_request and read_ahead".into(),
     })
 }
 
@@ -434,13 +435,32 @@ fn monitors(root: &Node, _: &Overrides) -> Option<Refused> {
 }
 
 /// Returns true if a model parameter has an effect in a guest with a real kernel: those of the
-/// modelled disks, and costs, which are charged inside the guest.
+/// modelled disks, their read-ahead window, and costs, which are charged inside the guest.
 fn has_use(p: &ParamInfo) -> bool {
     // The time and the answer of a disk that has stopped.
     let faults = ["disk_fail_timeout", "disk_offline_reply"];
     p.name.starts_with("cost_")
+        || p.name == READ_AHEAD
         || faults.contains(&p.name)
         || DiskKind::ALL.iter().any(|kind| kind.takes(p))
+}
+
+/// The read-ahead window of the disks, in pages.
+const READ_AHEAD: &str = "read_ahead";
+
+/// Refuses a read-ahead window of the disks under btrfs in a guest with a real kernel, which gives
+/// each btrfs a window of its own; `None` if there is none.
+fn window_of_btrfs(root: &Node, _: &Overrides) -> Option<Refused> {
+    let table = root.at(&["params"])?.table()?;
+    let window = table.0.iter().find(|e| e.key == READ_AHEAD)?;
+    let is_btrfs = |n: &&Node| matches!(&n.value, Value::Text(text) if text == "btrfs");
+    values(root, &["filesystem"]).iter().find(is_btrfs)?;
+    Some(Refused {
+        place: Some(window.place.clone()),
+        key: format!("params.{READ_AHEAD}"),
+        why: "btrfs has a read-ahead window of its own, whatever its disk's is".into(),
+        accepted: "other filesystems with this parameter".into(),
+    })
 }
 
 /// Refuses entries of `[params]` that have no effect in a guest with a real kernel; `None` if all
@@ -455,7 +475,7 @@ fn params(root: &Node, _: &Overrides) -> Option<Refused> {
         place: Some(e.place.clone()),
         key: format!("params.{}", e.key),
         why: "a parameter of the engine's model; a real kernel does not read it".into(),
-        accepted: "parameters of disks, nr_requests, max_request and cost_…".into(),
+        accepted: "parameters of disks, nr_requests, max_request, read_ahead and cost_…".into(),
     })
 }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Pages of a machine that a kernel's allocator owns, one number for each zone in the machine's
 /// order; or the reason why they are not known.
-type Owned = Result<Vec<u64>, String>;
+pub type Owned = Result<Vec<u64>, String>;
 
 /// Sets the sizes of a machine's zones, in their order, to these numbers of pages, such as a
 /// guest's allocator owns.
@@ -133,7 +133,7 @@ fn zones(cell: &Cell) -> Vec<ZoneSpec> {
 /// Boots a guest of a cell to learn how many pages of each zone its kernel's allocator owns, in the
 /// order of the machine's zones; ends the guest when `stop` is set. Returns the reason if that is
 /// not known.
-fn ask(worlds: Simulate<'_>, cell: &Cell, kernel: &Kernel, stop: &AtomicBool) -> Owned {
+pub fn ask(worlds: Simulate<'_>, cell: &Cell, kernel: &Kernel, stop: &AtomicBool) -> Owned {
     let control = Control::default();
     let owned = std::thread::scope(|scope| {
         let guest = scope.spawn(|| worlds.owned(&cell.spec, kernel, &control));

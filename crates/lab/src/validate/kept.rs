@@ -151,7 +151,8 @@ impl Kept {
     }
 }
 
-fn json(value: &impl Serialize) -> String {
+/// Returns the JSON text of a value.
+pub(super) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("figures have a JSON form")
 }
 
@@ -217,10 +218,18 @@ pub fn read_folder(folder: &Path) -> Result<Vec<Kept>, Diagnostic> {
 /// # Errors
 /// Returns the error of the system.
 pub fn write(path: &Path, kept: &Kept) -> std::io::Result<()> {
+    write_whole(path, &kept.to_text())
+}
+
+/// Writes a text file completely or not at all; creates its folder if necessary.
+///
+/// # Errors
+/// Returns the error of the system.
+pub(super) fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(kept.to_text().as_bytes())?;
+    file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     file.as_file().set_permissions(mode)?;

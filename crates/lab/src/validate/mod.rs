@@ -7,6 +7,7 @@
 //! are judged without a guest; [`score`] is its table.
 
 pub mod beside;
+pub mod effects;
 pub mod judged;
 pub mod kept;
 pub mod measured;

@@ -108,7 +108,7 @@ impl Scenario {
     /// # Errors
     /// Fails if a file can't be read, or the experiment names further files, whose content the
     /// digest would not cover.
-    fn read(path: PathBuf) -> Result<Self, Diagnostic> {
+    pub(super) fn read(path: PathBuf) -> Result<Self, Diagnostic> {
         let wrong = |what: String, accepted: &str| {
             Diagnostic::placeless(format!("scenario `{}`: {what}", path.display()), accepted)
         };

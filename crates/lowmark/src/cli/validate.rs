@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct Validate {
     /// Experiment files; their own policies are ignored
-    #[arg(required_unless_present = "suite", value_name = "EXPERIMENT")]
+    #[arg(required_unless_present_any = ["suite", "effects"], value_name = "EXPERIMENT")]
     pub experiments: Vec<PathBuf>,
     /// A real kernel to compare with, by the name that it was built under; may be repeated
     /// [default: 6.12; with --against all that are kept]
@@ -48,17 +48,45 @@ pub struct Validate {
     /// Compare with kept figures, without running a guest
     #[arg(long, value_name = "DIR", requires = "suite", conflicts_with_all = ["place", "replace"], help_heading = "Suites")]
     pub against: Option<PathBuf>,
-    /// Print the suite's tables as Markdown
+    /// Print tables as Markdown, of a suite or of effects
+    #[arg(long, conflicts_with_all = ["json", "experiments"], help_heading = "Suites")]
+    pub markdown: bool,
+    /// Judge whether the engine predicts what changes do in a real kernel: the folder of pairs of
+    /// one change each [default: data/validate/effects]
     #[arg(
         long,
-        requires = "suite",
-        conflicts_with = "json",
-        help_heading = "Suites"
+        value_name = "DIR",
+        num_args = 0..=1,
+        default_missing_value = "data/validate/effects",
+        conflicts_with_all = ["experiments", "suite", "place", "kernels", "set"],
+        help_heading = "Effects"
     )]
-    pub markdown: bool,
+    pub effects: Option<PathBuf>,
+    /// Run the sides of the pairs in their kernels first, and keep the figures in the folder; sides
+    /// that are kept already are not run again
+    #[arg(long, requires = "effects", help_heading = "Effects")]
+    pub measure: bool,
+    /// Only this pair; may be repeated
+    #[arg(
+        long = "pair",
+        value_name = "NAME",
+        requires = "effects",
+        help_heading = "Effects"
+    )]
+    pub pairs: Vec<String>,
+    /// Most iterations of a pair of which the runs do not tell whether a figure changes
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "24",
+        requires = "measure",
+        help_heading = "Effects"
+    )]
+    pub most_iterations: NonZeroU32,
     /// Iterations of each, instead of the file's: the kernel's range over them is the reference
-    #[arg(long, value_name = "N", default_value = "5")]
-    pub iterations: NonZeroU32,
+    /// [default: 5; with --effects 6]
+    #[arg(long, value_name = "N")]
+    pub iterations: Option<NonZeroU32>,
     /// Threads; the results are the same for any number [default: all cores]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
@@ -90,10 +118,18 @@ pub struct Validate {
     pub quiet: bool,
 }
 
+/// Iterations of experiments and suites by default.
+const ITERATIONS: NonZeroU32 = NonZeroU32::new(5).expect("above 0");
+
 /// The kernel with which presets are compared by default.
 const KERNEL: &str = "6.12";
 
 impl Validate {
+    /// Returns the number of iterations of an experiment or a suite.
+    pub fn iterations(&self) -> u32 {
+        self.iterations.unwrap_or(ITERATIONS).get()
+    }
+
     /// Returns the names under which the kernels of `--kernel` were built, without `kernel:`; 6.12
     /// if the option is absent.
     pub fn kernels(&self) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! `lowmark validate`.
 
+mod effects;
 mod suite;
 
 use super::run::{How, run_loaded};
@@ -25,6 +26,9 @@ pub fn run(args: &Validate) -> Result<(), Failure> {
     let here = Here {
         patience: Duration::from_secs(args.patience),
     };
+    if let Some(folder) = &args.effects {
+        return effects::run(args, folder, &here);
+    }
     if let Some(suite) = &args.suite {
         return suite::run(args, suite, &here);
     }
@@ -147,7 +151,7 @@ fn load(args: &Validate, path: &Path) -> Result<Experiment, Failure> {
     set.push(format!("policy={list}"));
     let overrides = Overrides {
         set,
-        iterations: Some(args.iterations.get()),
+        iterations: Some(args.iterations()),
         track_pages: false,
         ..Overrides::default()
     };
@@ -183,6 +187,18 @@ mod tests {
 
         fn identity(&self, _: &Kernel) -> Result<String, Diagnostic> {
             Ok("always the same".into())
+        }
+
+        /// Owns all memory.
+        fn owned(
+            &self,
+            spec: &RunSpec,
+            _: &Kernel,
+            _: &Control,
+        ) -> Result<Option<Vec<(String, u64)>>, String> {
+            let zones = spec.machine.nodes.iter().flat_map(|n| &n.zones);
+            let owned = zones.map(|z| (z.zone.name().to_owned(), z.size.pages()));
+            Ok(Some(owned.collect()))
         }
 
         fn kernel(&self, spec: &RunSpec, _: &Kernel, control: &Control) -> (RunResult, HostUse) {

@@ -155,8 +155,14 @@ const BROKEN: &[(&str, &str, &str, &str)] = &[
     (
         "parameters of disks and costs",
         "nr_requests = 64",
+        "read_ahead_on_demand = 1",
+        "try.toml:9:1 `params.read_ahead_on_demand`: a parameter of the engine's model",
+    ),
+    (
+        "the window of btrfs as it is",
+        "nr_requests = 64",
         "read_ahead = 64",
-        "try.toml:9:1 `params.read_ahead`: a parameter of the engine's model",
+        "try.toml:9:1 `params.read_ahead`: btrfs has a read-ahead window of its own",
     ),
     (
         "sysctls in mid-run",

@@ -102,7 +102,7 @@ fn measure(
     let names = args.kernels();
     let policies: Vec<String> = names.iter().map(|k| format!("kernel:{k}")).collect();
     // Read all files before the first run.
-    let load = |s: &Scenario| s.load(&policies, &[], args.iterations.get());
+    let load = |s: &Scenario| s.load(&policies, &[], args.iterations());
     let experiments: Result<Vec<Experiment>, Diagnostic> = scenarios.iter().map(load).collect();
     let experiments = experiments.map_err(input)?;
     // The engine charges computation, so the kernels have to, as well.

@@ -1,0 +1,368 @@
+//! The table of effects: for each kind of change how often the engine has the kernel's sign and
+//! size, and how often it claims an effect where the kernel has none. Held-out pairs stand apart.
+
+use super::pairs::{Pair, Pairs};
+use super::rule::{Change, Effect};
+use crate::report::RULED;
+use crate::report::terminal::Screen;
+use crate::validate::score::Form;
+use crate::validate::suite::held_out;
+use comfy_table::Table as Ruled;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// The values of a side's figures by name, one for each completed iteration.
+pub type Samples = BTreeMap<String, Vec<f64>>;
+
+/// One figure of a pair in kernel and engine.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The pair's name.
+    pub pair: String,
+    /// The kind of its change.
+    pub kind: String,
+    /// True if the pair is held out.
+    pub held_out: bool,
+    /// The figure's name.
+    pub figure: String,
+    /// The change in the kernel.
+    pub kernel: Change,
+    /// The change in the engine; `None` if the engine does not produce the figure.
+    pub engine: Option<Change>,
+}
+
+/// Counts of right and judged figures.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Figures whose effect in the kernel is up or down.
+    pub effects: usize,
+    /// Those in which the engine has the same sign.
+    pub signs: usize,
+    /// Those in which the engine has the same sign and size.
+    pub sizes: usize,
+    /// Figures that do not change in the kernel.
+    pub none: usize,
+    /// Those in which the engine claims an effect.
+    pub false_claims: usize,
+    /// Figures of which the kernel's runs do not tell whether they change: not scored.
+    pub undecided: usize,
+}
+
+/// The score of the engine over all pairs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Effects {
+    /// Pairs that were judged.
+    pub pairs: usize,
+    /// The counts of pairs that are not held out.
+    pub deciding: Tally,
+    /// The counts of held-out pairs.
+    pub held_out: Tally,
+    /// The counts by kind of change, of all pairs; the worst share of signs first.
+    pub kinds: Vec<(String, Tally)>,
+    /// All figures, in the order of the pairs.
+    pub rows: Vec<Row>,
+}
+
+impl Row {
+    /// Returns true if the engine has the kernel's sign: both go up, or both go down.
+    fn has_sign(&self) -> bool {
+        self.engine.is_some_and(|e| e.effect == self.kernel.effect)
+    }
+
+    /// Returns true if the engine has the kernel's sign and size.
+    fn has_size(&self) -> bool {
+        let agrees = |e: Change| e.agrees_in_size(&self.kernel);
+        self.has_sign() && self.engine.is_some_and(agrees)
+    }
+
+    /// Returns true if the figure does not change in the kernel and the engine claims that it does.
+    fn is_false_claim(&self) -> bool {
+        let claimed = self.engine.is_some_and(|e| e.effect.is_claimed());
+        self.kernel.effect == Effect::None && claimed
+    }
+
+    /// Returns the word for a figure that is not right; `None` if it is, or is not scored.
+    fn miss(&self) -> Option<&'static str> {
+        match self.kernel.effect {
+            Effect::Undecided => None,
+            Effect::None => self.is_false_claim().then_some("false claim"),
+            _ if !self.has_sign() => Some("sign"),
+            _ => (!self.has_size()).then_some("size"),
+        }
+    }
+}
+
+impl Tally {
+    /// Adds a figure to the counts.
+    fn add(&mut self, row: &Row) {
+        match row.kernel.effect {
+            Effect::Undecided => self.undecided += 1,
+            Effect::None => {
+                self.none += 1;
+                self.false_claims += usize::from(row.is_false_claim());
+            }
+            Effect::Up | Effect::Down => {
+                self.effects += 1;
+                self.signs += usize::from(row.has_sign());
+                self.sizes += usize::from(row.has_size());
+            }
+        }
+    }
+
+    /// Returns the counts of these figures.
+    fn of<'a>(rows: impl Iterator<Item = &'a Row>) -> Self {
+        let mut tally = Self::default();
+        rows.for_each(|row| tally.add(row));
+        tally
+    }
+
+    /// Returns the share of signs that are right, 0 to 1; 1 if the kernel has no effect.
+    pub fn share_of_signs(&self) -> f64 {
+        match self.effects {
+            0 => 1.0,
+            n => self.signs as f64 / n as f64,
+        }
+    }
+
+    /// Returns signs, sizes and false claims as columns of a table.
+    fn columns(&self) -> [String; 4] {
+        let share = |part: usize, of: usize| match of {
+            0 => "-".to_owned(),
+            n => format!("{part} of {n}, {:.0} %", 100.0 * part as f64 / n as f64),
+        };
+        [
+            share(self.signs, self.effects),
+            share(self.sizes, self.effects),
+            share(self.false_claims, self.none),
+            self.undecided.to_string(),
+        ]
+    }
+}
+
+/// Judges one pair: a row for each headline figure that the kernel has on both sides and that is
+/// above its floor in a run. Each argument has the side before the change and the one behind it.
+pub fn judge(
+    pairs: &Pairs,
+    pair: &Pair,
+    kernel: (&Samples, &Samples),
+    engine: (&Samples, &Samples),
+) -> Vec<Row> {
+    let change = |name: &str, (from, to): (&Samples, &Samples)| {
+        let headline = pairs.figures.iter().find(|f| f.figure.name == name)?;
+        Change::of(from.get(name)?, to.get(name)?, headline.floor)
+    };
+    let row = |name: &String| {
+        Some(Row {
+            pair: pair.name.clone(),
+            kind: pair.kind.clone(),
+            held_out: held_out(&pair.name),
+            figure: name.clone(),
+            kernel: change(name, kernel)?,
+            engine: match produces(name, engine) {
+                // All values are below the floor: nothing changes.
+                true => Some(change(name, engine).unwrap_or(Change {
+                    effect: Effect::None,
+                    ratio: 1.0,
+                    medians: (0.0, 0.0),
+                })),
+                false => None,
+            },
+        })
+    };
+    pair.figures.iter().filter_map(row).collect()
+}
+
+/// Returns true if both sides of the engine have values of a figure.
+fn produces(name: &str, (from, to): (&Samples, &Samples)) -> bool {
+    let has = |side: &Samples| side.get(name).is_some_and(|values| !values.is_empty());
+    has(from) && has(to)
+}
+
+impl Effects {
+    /// Sums up the rows of all pairs.
+    pub fn new(pairs: usize, rows: Vec<Row>) -> Self {
+        let part = |apart: bool| Tally::of(rows.iter().filter(|row| row.held_out == apart));
+        let mut by_kind: BTreeMap<&str, Tally> = BTreeMap::new();
+        for row in &rows {
+            by_kind.entry(&row.kind).or_default().add(row);
+        }
+        let mut kinds: Vec<(String, Tally)> = (by_kind.into_iter())
+            .map(|(kind, tally)| (kind.to_owned(), tally))
+            .collect();
+        kinds.sort_by(|(_, a), (_, b)| {
+            let signs = a.share_of_signs().total_cmp(&b.share_of_signs());
+            signs.then(b.false_claims.cmp(&a.false_claims))
+        });
+        Self {
+            pairs,
+            deciding: part(false),
+            held_out: part(true),
+            kinds,
+            rows,
+        }
+    }
+
+    /// Writes the table of kinds with the totals, then every miss with both ratios. Text is fitted
+    /// to the screen.
+    pub fn to_text(&self, form: Form, screen: Screen) -> String {
+        let head = [
+            "kind of change",
+            "signs",
+            "sizes",
+            "false claims",
+            "undecided",
+        ];
+        let line = |name: &str, tally: &Tally| {
+            let mut cells = vec![name.to_owned()];
+            cells.extend(tally.columns());
+            cells
+        };
+        let mut lines: Vec<Vec<String>> = (self.kinds.iter())
+            .map(|(kind, tally)| line(kind, tally))
+            .collect();
+        lines.push(line("all but held-out pairs", &self.deciding));
+        lines.push(line("held-out pairs", &self.held_out));
+        let all = Tally::of(self.rows.iter());
+        let [signs, sizes, claims, _] = all.columns();
+        let mut out = format!(
+            "The engine has the sign of {signs}, and the size of {sizes}, of the kernel's effects in {} \
+             pairs. False claims where the kernel has no effect: {claims}.\n\n",
+            self.pairs
+        );
+        out += &table(&head, &lines, form, screen);
+        let misses: Vec<Vec<String>> = self.rows.iter().filter_map(miss_line).collect();
+        if !misses.is_empty() {
+            out += "\nMisses:\n\n";
+            let head = ["pair", "figure", "kernel", "engine", "miss"];
+            out += &table(&head, &misses, form, screen);
+        }
+        match form {
+            Form::Text => screen.broken(&out),
+            Form::Markdown => out,
+        }
+    }
+}
+
+/// Returns a row's line in the table of misses; `None` if it is right or not scored.
+fn miss_line(row: &Row) -> Option<Vec<String>> {
+    let miss = row.miss()?;
+    let words = |change: Change| format!("{} x{:.3}", change.effect.word(), change.ratio);
+    let held = if row.held_out { " (held out)" } else { "" };
+    Some(vec![
+        format!("{}{held}", row.pair),
+        row.figure.clone(),
+        words(row.kernel),
+        row.engine.map_or("unsupported".to_owned(), words),
+        miss.to_owned(),
+    ])
+}
+
+/// Returns a table of a terminal or of a page.
+fn table(head: &[&str], lines: &[Vec<String>], form: Form, screen: Screen) -> String {
+    match form {
+        Form::Text => {
+            let mut table = Ruled::new();
+            table.load_style(RULED);
+            table.set_header(head);
+            lines.iter().for_each(|line| {
+                table.add_row(line);
+            });
+            screen.fitted(table).to_string() + "\n"
+        }
+        Form::Markdown => {
+            let mut out = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
+            for line in lines {
+                let _ = writeln!(out, "| {} |", line.join(" | "));
+            }
+            out
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(effect: Effect, ratio: f64) -> Change {
+        Change {
+            effect,
+            ratio,
+            medians: (1.0, ratio),
+        }
+    }
+
+    /// Returns a figure of the pair `name` with both effects and ratios; the engine's is missing at
+    /// ratio 0.
+    fn row(name: &str, kernel: (Effect, f64), engine: (Effect, f64)) -> Row {
+        Row {
+            pair: name.into(),
+            kind: "disk".into(),
+            held_out: held_out(name),
+            figure: "elapsed".into(),
+            kernel: change(kernel.0, kernel.1),
+            engine: (engine.1 != 0.0).then(|| change(engine.0, engine.1)),
+        }
+    }
+
+    #[test]
+    fn signs_sizes_and_false_claims_are_counted() {
+        use Effect::{Down, None, Undecided, Up};
+        let rows = [
+            row("a", (Up, 2.0), (Up, 2.1)),
+            row("a", (Up, 2.0), (Up, 9.0)),
+            row("a", (Up, 2.0), (Down, 0.5)),
+            row("a", (Up, 2.0), (Undecided, 2.0)),
+            row("a", (Down, 0.5), (None, 0.0)),
+            row("a", (None, 1.0), (Up, 1.5)),
+            row("a", (None, 1.0), (Undecided, 1.5)),
+            row("a", (None, 1.0), (None, 0.0)),
+            row("a", (Undecided, 1.0), (Up, 1.5)),
+        ];
+        let misses: Vec<_> = rows.iter().map(Row::miss).collect();
+        let words = ["size", "sign", "sign", "sign", "false claim"].map(Some);
+        assert_eq!(
+            misses
+                .iter()
+                .copied()
+                .flatten()
+                .map(Some)
+                .collect::<Vec<_>>(),
+            words
+        );
+        let tally = Tally::of(rows.iter());
+        let expected = Tally {
+            effects: 5,
+            signs: 2,
+            sizes: 1,
+            none: 3,
+            false_claims: 1,
+            undecided: 1,
+        };
+        assert_eq!(tally, expected);
+    }
+
+    #[test]
+    fn held_out_pairs_stand_apart_and_misses_are_named() {
+        let (held, other) = ("write-ext4-2g", "database-xfs-1g");
+        assert!(held_out("write-ext4-256m") && !held_out(other), "{held}");
+        let rows = vec![
+            row("write-ext4-256m", (Effect::Up, 2.0), (Effect::Down, 0.5)),
+            row(other, (Effect::Up, 2.0), (Effect::Up, 2.0)),
+        ];
+        let effects = Effects::new(2, rows);
+        assert_eq!((effects.deciding.signs, effects.deciding.effects), (1, 1));
+        assert_eq!((effects.held_out.signs, effects.held_out.effects), (0, 1));
+        let text = effects.to_text(Form::Markdown, Screen::default());
+        let miss = "| write-ext4-256m (held out) | elapsed | up x2.000 | down x0.500 | sign |";
+        assert!(text.contains(miss), "{text}");
+        assert!(!text.contains("| database-xfs-1g |"), "{text}");
+    }
+
+    #[test]
+    fn a_figure_that_the_engine_lacks_is_no_change() {
+        let samples = |v: f64| Samples::from([("elapsed".to_owned(), vec![v; 6])]);
+        assert!(produces("elapsed", (&samples(1.0), &samples(2.0))));
+        assert!(!produces("elapsed", (&samples(1.0), &Samples::new())));
+    }
+}
