@@ -180,6 +180,8 @@ fn what_comes_with_the_program_needs_no_checkout() {
     let list = good(dir, &["examples"]);
     assert!(list.contains("experiments/usb-stick.toml") && list.contains("machines/512M.toml"));
     assert!(list.lines().all(|l| l.chars().count() <= 80), "{list}");
+    let long = "experiments/fair-zones/second-working-set.toml";
+    assert!(list.lines().any(|l| l == long), "a path is whole: {list}");
     let text = good(dir, &["examples", "usb-stick"]);
     assert!(text.contains("name = \"usb-stick\""), "{text}");
     assert_eq!(

@@ -59,8 +59,8 @@ pub struct Grid {
 
 /// Least width of a column of words that are at least this long.
 const WORDS: usize = 12;
-/// Longest word that is kept whole; a longer one is broken.
-const LONGEST: usize = 32;
+/// Longest word that is kept whole, such as the path of a results folder; a longer one is broken.
+const LONGEST: usize = 44;
 /// Blanks within a column, beside its text.
 const PADDING: usize = 2;
 /// Width that a column takes beside its text: its blanks, and one to the next column.

@@ -4,7 +4,7 @@ use crate::cli::{Examples, New};
 use crate::text;
 use front::failure::Failure;
 use lab::diagnostic::Diagnostic;
-use lab::report::terminal::Col;
+use lab::report::terminal::Screen;
 use lab::results::Single;
 use lab::shipped::{FILES, about, meant};
 use std::io::Write as _;
@@ -32,12 +32,21 @@ pub fn run(args: &Examples) -> Result<(), Failure> {
             files.map(|(path, text)| serde_json::json!({"path": path, "about": about(text)}));
         return text::print_json(&rows.collect::<Vec<_>>());
     }
-    let mut grid = text::listing().grid(&[Col::Words("path"), Col::Words("what")]);
+    let listing = text::listing();
+    let narrow = Screen {
+        width: listing.width.map(|width| width.saturating_sub(4).max(1)),
+        ..listing
+    };
+    // A path has a line of its own: broken in a narrow column it could not be copied.
+    let mut out = String::new();
     for (path, text) in files {
-        grid.plain([(*path).to_owned(), about(text)]);
+        out += &format!("{path}\n");
+        for line in narrow.wrapped(&about(text)).lines() {
+            out += &format!("    {}\n", line.trim_start());
+        }
     }
     let hint = "`lowmark run PATH` runs an experiment, `lowmark examples PATH` prints a file";
-    text::print(&format!("{}\n{hint}\n", grid.text()))
+    text::print(&format!("{out}\n{hint}\n"))
 }
 
 /// Writes a small commented experiment to a new file.

@@ -96,6 +96,13 @@ fn row_json(s: &Stored) -> serde_json::Value {
     })
 }
 
+/// Returns the day of a time, in UTC, as in `2026-11-30`: a folder's name has the time itself.
+fn day(when: SystemTime) -> String {
+    let mut text = humantime::format_rfc3339_seconds(when).to_string();
+    text.truncate("2026-11-30".len());
+    text
+}
+
 fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
@@ -112,15 +119,16 @@ fn table(folders: &[&Stored], all: &[Stored], would_go: bool) -> String {
         table.add_row([
             s.dir.display().to_string(),
             of,
-            humantime::format_rfc3339_seconds(s.when).to_string(),
+            day(s.when),
             mib(s.bytes),
             state(s),
         ]);
     }
     let sum = |of: &mut dyn Iterator<Item = u64>| mib(of.sum());
     let mut out = format!(
-        "{table}\n{} folders, {}",
+        "{table}\n{} {}, {}",
         folders.len(),
+        if folders.len() == 1 { "folder" } else { "folders" },
         sum(&mut folders.iter().map(|s| s.bytes))
     );
     if folders.len() < all.len() {
