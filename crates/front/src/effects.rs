@@ -4,7 +4,6 @@
 use crate::failure::Failure;
 use crate::runs::{failures, fitting_jobs};
 use lab::diagnostic::Diagnostic;
-use lab::figures::values::completed;
 use lab::model::{Experiment, Outcomes};
 use lab::runner::{self, Journal, RunOptions, Simulate};
 use lab::validate::beside::{ask, give_memory};
@@ -13,10 +12,13 @@ use lab::validate::effects::pairs::{Pair, Pairs, Side};
 use lab::validate::effects::rule::{Change, Effect};
 use lab::validate::effects::score::{self, Effects, Row, Samples};
 use lab::validate::tick_like_guest;
-use sim::RunResult;
-use std::collections::{BTreeMap, BTreeSet};
+use sim::{Outcome, RunResult};
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
+
+/// Most iterations of the engine on the sides of a pair that stays undecided.
+const MOST_ENGINE: u32 = 24;
 
 /// How many runs a side gets.
 #[derive(Debug, Clone, Copy)]
@@ -120,6 +122,7 @@ impl Measuring<'_> {
         if let Some(why) = failures(&outcomes) {
             return Err(Failure::Results(format!("{}: {why}", side.label())));
         }
+        let results = all_of(outcomes);
         let of = OfSide {
             label: side.label(),
             kernel: kernel.build.clone(),
@@ -127,12 +130,10 @@ impl Measuring<'_> {
             build,
             owned,
             iterations,
-            completed: completed(&outcomes.results[0]).count(),
-            figures: samples(self.pairs, &outcomes),
+            completed: finished(&results).count(),
+            figures: samples(self.pairs, &results),
         };
-        let results = outcomes.results.into_iter().next().unwrap_or_default();
-        self.finished
-            .insert(key.clone(), results.into_iter().flatten().collect());
+        self.finished.insert(key.clone(), results);
         self.kept.sides.insert(key, of);
         self.kept.write(self.folder).map_err(|e| {
             let path = kept::path(self.folder);
@@ -195,11 +196,21 @@ fn run(
     }
 }
 
-/// Returns the values of all headline figures of the only cell of an experiment.
-fn samples(pairs: &Pairs, outcomes: &Outcomes) -> Samples {
-    let results = outcomes.results[0].as_slice();
+/// Returns the results of the only cell of an experiment, the first iteration first.
+fn all_of(outcomes: Outcomes) -> Vec<RunResult> {
+    let results = outcomes.results.into_iter().next().unwrap_or_default();
+    results.into_iter().flatten().collect()
+}
+
+/// Returns the results of iterations that completed.
+fn finished(results: &[RunResult]) -> impl Iterator<Item = &RunResult> {
+    results.iter().filter(|r| r.outcome == Outcome::Completed)
+}
+
+/// Returns the values of all headline figures of a side's results.
+fn samples(pairs: &Pairs, results: &[RunResult]) -> Samples {
     let of = |headline: &lab::validate::effects::pairs::Headline| {
-        let values = completed(results).filter_map(|r| headline.figure.value(r));
+        let values = finished(results).filter_map(|r| headline.figure.value(r));
         (headline.figure.name.clone(), values.collect::<Vec<f64>>())
     };
     let all = pairs.figures.iter().map(of);
@@ -208,9 +219,10 @@ fn samples(pairs: &Pairs, outcomes: &Outcomes) -> Samples {
 
 /// Runs the engine on both sides of all pairs, on machines like the kernels' guests, and judges it
 /// by the kept figures of the kernels. `preset` is judged, or the preset nearest to each kernel.
+/// Pairs of which a side is not kept are not judged, and named.
 ///
 /// # Errors
-/// Fails if a side's figures are not kept, or the run is stopped.
+/// Fails if no pair's figures are kept, or the run is stopped.
 pub fn judge(
     pairs: &Pairs,
     kept: &Kept,
@@ -219,57 +231,76 @@ pub fn judge(
     simulate: Simulate<'_>,
     say: &mut dyn FnMut(&str),
 ) -> Result<Effects, Failure> {
-    for side in pairs.sides() {
-        if !kept.sides.contains_key(&side.key()) {
-            let what = format!("no figures are kept of `{}`", side.label());
-            let accepted =
-                "accepted: pairs whose sides were measured; `--measure` runs those that lack";
-            return Err(input(Diagnostic::placeless(what, accepted)));
-        }
+    let is_kept = |side: &Side| kept.sides.contains_key(&side.key());
+    let (measured, unmeasured): (Vec<&Pair>, Vec<&Pair>) =
+        (pairs.pairs.iter()).partition(|pair| is_kept(&pair.from) && is_kept(&pair.to));
+    if measured.is_empty() {
+        let what = "no kernel's figures are kept of these pairs";
+        let accepted =
+            "accepted: pairs whose sides were measured; `--measure` runs those that lack";
+        return Err(input(Diagnostic::placeless(what, accepted)));
     }
-    // The engine's samples by the side's key and the settings of its policy.
-    let mut ran: BTreeMap<String, Samples> = BTreeMap::new();
+    // Iterations of the engine and their results by the side's key and the settings of its policy.
+    let mut ran: BTreeMap<String, (u32, Vec<RunResult>)> = BTreeMap::new();
     let mut rows: Vec<Row> = Vec::new();
-    let mut judged = BTreeSet::new();
-    for pair in &pairs.pairs {
-        let mut engine = Vec::new();
-        for side in [&pair.from, &pair.to] {
-            let of = &kept.sides[&side.key()];
-            let key = side.engine_key();
-            if !ran.contains_key(&key) {
-                say(&side.label());
-                let samples = in_engine(pairs, side, of, preset, options, simulate)?;
-                ran.insert(key.clone(), samples);
-            }
-            engine.push(ran[&key].clone());
-        }
+    for pair in &measured {
         let kernel = |side: &Side| &kept.sides[&side.key()].figures;
         let kernels = (kernel(&pair.from), kernel(&pair.to));
-        rows.extend(score::judge(pairs, pair, kernels, (&engine[0], &engine[1])));
-        judged.insert(pair.name.as_str());
+        let sides = [&pair.from, &pair.to];
+        let known = sides.map(|side| kept.sides[&side.key()].iterations);
+        let mut iterations = known[0].max(known[1]);
+        // As in a kernel, more iterations where these do not tell.
+        let judged = loop {
+            for side in sides {
+                let of = &kept.sides[&side.key()];
+                let (had, results) = ran.entry(side.engine_key()).or_default();
+                if *had < iterations {
+                    say(&side.label());
+                    let journal = Finished(std::mem::take(results));
+                    (*had, *results) = (
+                        iterations,
+                        in_engine(side, of, preset, iterations, journal, (options, simulate))?,
+                    );
+                }
+            }
+            // A side that another pair shares may have more iterations by now.
+            let engine = sides.map(|side| {
+                let results = &ran[&side.engine_key()].1;
+                samples(pairs, &results[..results.len().min(iterations as usize)])
+            });
+            let judged = score::judge(pairs, pair, kernels, (&engine[0], &engine[1]));
+            let undecided = |row: &Row| row.engine.is_some_and(|e| e.effect == Effect::Undecided);
+            if iterations >= MOST_ENGINE || !judged.iter().any(undecided) {
+                break judged;
+            }
+            iterations = (2 * iterations).min(MOST_ENGINE);
+        };
+        rows.extend(judged);
     }
-    Ok(Effects::new(judged.len(), rows))
+    let unmeasured = unmeasured.iter().map(|pair| pair.name.clone()).collect();
+    Ok(Effects::new(measured.len(), rows, unmeasured))
 }
 
-/// Runs one side in the engine, on a machine like the guest whose figures are kept.
+/// Runs one side in the engine, on a machine like the guest whose figures are kept, and returns the
+/// results of its iterations. Those in `journal` are not run again.
 fn in_engine(
-    pairs: &Pairs,
     side: &Side,
     of: &OfSide,
     preset: Option<&str>,
-    options: &RunOptions,
-    simulate: Simulate<'_>,
-) -> Result<Samples, Failure> {
-    let experiment = side.in_engine(&of.release, preset, of.iterations);
+    iterations: u32,
+    mut journal: Finished,
+    (options, simulate): (&RunOptions, Simulate<'_>),
+) -> Result<Vec<RunResult>, Failure> {
+    let experiment = side.in_engine(&of.release, preset, iterations);
     let mut experiment = experiment.map_err(input)?;
     let hz = kernel::build::ticks::of_name(&of.kernel);
     for cell in &mut experiment.cells {
         tick_like_guest(cell, &of.release, hz);
         give_memory(&mut cell.spec.machine, &of.owned);
     }
-    let outcomes = run(&experiment, options, simulate, &mut Finished(Vec::new()))?;
+    let outcomes = run(&experiment, options, simulate, &mut journal)?;
     if let Some(why) = failures(&outcomes) {
         return Err(Failure::Results(format!("{}: {why}", side.label())));
     }
-    Ok(samples(pairs, &outcomes))
+    Ok(all_of(outcomes))
 }

@@ -8,7 +8,7 @@ use crate::report::terminal::Screen;
 use crate::validate::score::Form;
 use crate::validate::suite::held_out;
 use comfy_table::Table as Ruled;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -33,7 +33,8 @@ pub struct Row {
 }
 
 /// Counts of right and judged figures.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tally {
     /// Figures whose effect in the kernel is up or down.
     pub effects: usize,
@@ -62,6 +63,8 @@ pub struct Effects {
     pub kinds: Vec<(String, Tally)>,
     /// All figures, in the order of the pairs.
     pub rows: Vec<Row>,
+    /// The names of pairs that were not judged, as no kernel's figures of them are kept.
+    pub unmeasured: Vec<String>,
 }
 
 impl Row {
@@ -95,7 +98,7 @@ impl Row {
 
 impl Tally {
     /// Adds a figure to the counts.
-    fn add(&mut self, row: &Row) {
+    pub fn add(&mut self, row: &Row) {
         match row.kernel.effect {
             Effect::Undecided => self.undecided += 1,
             Effect::None => {
@@ -180,8 +183,8 @@ fn produces(name: &str, (from, to): (&Samples, &Samples)) -> bool {
 }
 
 impl Effects {
-    /// Sums up the rows of all pairs.
-    pub fn new(pairs: usize, rows: Vec<Row>) -> Self {
+    /// Sums up the rows of all judged pairs.
+    pub fn new(pairs: usize, rows: Vec<Row>, unmeasured: Vec<String>) -> Self {
         let part = |apart: bool| Tally::of(rows.iter().filter(|row| row.held_out == apart));
         let mut by_kind: BTreeMap<&str, Tally> = BTreeMap::new();
         for row in &rows {
@@ -200,6 +203,7 @@ impl Effects {
             held_out: part(true),
             kinds,
             rows,
+            unmeasured,
         }
     }
 
@@ -236,6 +240,13 @@ impl Effects {
             out += "\nMisses:\n\n";
             let head = ["pair", "figure", "kernel", "engine", "miss"];
             out += &table(&head, &misses, form, screen);
+        }
+        if !self.unmeasured.is_empty() {
+            let _ = write!(
+                out,
+                "\nNot measured, and so not judged: {}.\n",
+                self.unmeasured.join(", ")
+            );
         }
         match form {
             Form::Text => screen.broken(&out),
@@ -350,13 +361,17 @@ mod tests {
             row("write-ext4-256m", (Effect::Up, 2.0), (Effect::Down, 0.5)),
             row(other, (Effect::Up, 2.0), (Effect::Up, 2.0)),
         ];
-        let effects = Effects::new(2, rows);
+        let effects = Effects::new(2, rows, vec!["swap".into()]);
         assert_eq!((effects.deciding.signs, effects.deciding.effects), (1, 1));
         assert_eq!((effects.held_out.signs, effects.held_out.effects), (0, 1));
         let text = effects.to_text(Form::Markdown, Screen::default());
         let miss = "| write-ext4-256m (held out) | elapsed | up x2.000 | down x0.500 | sign |";
         assert!(text.contains(miss), "{text}");
         assert!(!text.contains("| database-xfs-1g |"), "{text}");
+        assert!(
+            text.ends_with("Not measured, and so not judged: swap.\n"),
+            "{text}"
+        );
     }
 
     #[test]
