@@ -556,7 +556,7 @@ fn lists_of_a_node_spread_allocations_without_fair_zones() {
 }
 
 /// Only the lower zone can serve the request, while the node's tail is full of pages of the higher
-/// zone: these are set aside and not reclaimed.
+/// zone: these are passed over and not reclaimed, and a part of them counts as scanned.
 #[test]
 fn requests_for_a_low_zone_look_through_pages_of_higher_ones() {
     let scanned = |lru| {
@@ -587,13 +587,15 @@ fn requests_for_a_low_zone_look_through_pages_of_higher_ones() {
             mm.world.sched.stop();
         };
         drive(&mm, vec![(0, Box::pin(task))]);
+        let stolen = mm.zone_event(1, ZoneEvent::PgSteal);
+        assert_eq!(stolen, 0, "{lru:?}: no page of the higher zone is of use");
         let of = |z| mm.zone_event(z, ZoneEvent::PgScanDirect);
         (of(0), of(1))
     };
     let (low, high) = scanned(LruScope::Zone);
     assert!(low > 0 && high == 0);
     let (low, high) = scanned(LruScope::Node);
-    assert!(low > 0 && high == 0, "others are set aside, not isolated");
+    assert!(low > 0 && high > 0, "a part counts: {low}, {high}");
 }
 
 // hopeless_zones, emergency_throttle, watermark_slip

@@ -578,6 +578,21 @@ impl<'a, W: World> Table<'a, W> {
         self.join(to, first);
         self.join(last, to);
     }
+
+    /// Moves the tail of a list, from the entry `first` to the last one, to the list's head, in its
+    /// order.
+    #[inline(always)]
+    pub fn tail_to_head(self, list: Pfn, first: Pfn) {
+        debug_assert!(first != list);
+        let before = self.before(first);
+        if before == list {
+            return;
+        }
+        // The list is a ring: its sentinel moves between the two parts.
+        self.join(self.before(list), self.first(list));
+        self.join(before, list);
+        self.join(list, first);
+    }
 }
 
 /// A run of pages that lie in one zone, to be counted together.

@@ -13,6 +13,7 @@ mod filesystems;
 mod memory;
 mod presets;
 mod profile;
+mod reclaim;
 mod switches;
 mod table;
 
@@ -27,6 +28,7 @@ pub use filesystems::{
 pub use memory::{Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios};
 pub use presets::{Change, PRESETS, Preset, nearest, next_after};
 pub use profile::{ProfileZone, WatermarkProfile};
+pub use reclaim::{ScanSizes, SkippedPages};
 pub use switches::*;
 
 use evict::registry;

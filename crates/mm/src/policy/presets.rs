@@ -18,6 +18,7 @@ use super::filesystems::{
     InodeReclaim, IomapWriteback, JournalPlace, XfsFormat, XfsLog, XfsLogPush, XfsRoots,
 };
 use super::memory::{Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios};
+use super::reclaim::{ScanSizes, SkippedPages};
 use super::switches::*;
 use super::{Policy, Setting, Switch, switches};
 
@@ -224,6 +225,8 @@ presets! {
         flusher_wake: FlusherWake::TailDirty, "whoever meets a whole batch of dirty pages (4.11)";
         writeout_throttle: false, "nobody waits for writeback as such (5.16)";
         scan_balance: ScanBalance::Cost, "by what it cost to have anonymous or file memory (5.9)";
+        scan_sizes: ScanSizes::Usable, "of a list, what is of zones that the request can use (4.11)";
+        skipped_pages: SkippedPages::All, "pages of other zones that are passed over count as scanned (4.12)";
         counters: Counters::Linux61, "reclaim's and refaults are by kind of page, too (5.8, 5.9)";
         most_swappiness: 200, "anonymous memory may be taken first (5.8)";
         scan_stop: ScanStop::Nudge, "a scan that has enough goes on for a round, and not for what was set out (6.1)";

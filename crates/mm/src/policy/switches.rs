@@ -9,6 +9,7 @@ use super::filesystems::{
     InodeReclaim, IomapWriteback, JournalPlace, XfsFormat, XfsLog, XfsLogPush, XfsRoots,
 };
 use super::memory::{Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios};
+use super::reclaim::{ScanSizes, SkippedPages};
 use super::table::{choice, form, setting, switches};
 use super::{AutoWatermarks, Choice, Eviction, Form, Setting, Switch, WatermarkProfile, Word};
 use schemars::JsonSchema;
@@ -220,6 +221,14 @@ switches! {
         /// and none refaults soon.
         Cost = "cost",
     } see "docs/reference/reclaim.md#scan-counts" "docs/reference/reclaim.md#costs";
+
+    /// Which pages count as a list's size when reclaim takes a share of it to scan, where nodes
+    /// have the LRU lists.
+    scan_sizes: ScanSizes = List see "docs/reference/reclaim.md#scan-counts";
+
+    /// How many of the pages count as scanned that isolation from a node's list passed over because
+    /// the request cannot use their zone.
+    skipped_pages: SkippedPages = Quarter see "docs/reference/reclaim.md#isolation";
 
     /// Events that count as cost of anonymous or file pages, where `scan_balance` goes by cost.
     scan_costs: ScanCosts = Io {

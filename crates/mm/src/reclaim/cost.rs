@@ -193,7 +193,7 @@ impl<W: World> Mm<W> {
             ])
         };
         SCAN_ORDER.map(|lru| {
-            let n = size(lru) >> sc.priority;
+            let n = self.scan_size(z, lru, sc.classzone) >> sc.priority;
             match parts {
                 None => n,
                 Some(parts) => {

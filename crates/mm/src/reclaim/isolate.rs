@@ -4,12 +4,21 @@ use super::scan::ScanControl;
 use crate::memory::frame::{Page, ZoneRun, flag};
 use crate::memory::gfp::Gfp;
 use crate::memory::zone::Lru;
-use crate::policy::HopelessZones;
+use crate::policy::{HopelessZones, SkippedPages};
 use crate::reclaim::scan::SWAP_CLUSTER_MAX;
 use crate::watch::vmstat::{PG_SKIPS, ZoneEvent, ZoneStat};
 use crate::world::event::{Event, IsolateMode};
 use crate::world::{Audience, Cost, ShortLock, Word64, World};
-use crate::{Mm, Pfn};
+use crate::{Mm, Pfn, ZONE_TYPES};
+
+/// Pages of a node's list that isolation passed over because the request cannot use their zones.
+#[derive(Debug, Clone, Copy, Default)]
+struct Passed {
+    /// Their number, by type of their zone.
+    by_type: [u32; ZONE_TYPES],
+    /// Whether no other page was left on the list.
+    all_seen: bool,
+}
 
 impl<W: World> Mm<W> {
     /// Takes up to `n` pages from the tail of an LRU list of zone `z` (or its node) onto the
@@ -30,11 +39,11 @@ impl<W: World> Mm<W> {
         let own_list = self.isolated_list(self.world.task());
         debug_assert!(self.frames.list_empty(own_list));
         let (mut scanned, mut taken, mut skipped) = (0, 0, 0);
+        let mut passed = Passed::default();
         self.lru_home(z).lru_lock.with(|| {
             if self.node_lru() {
-                (taken, skipped) = self.isolate_of_node(list, n, own_list, sc.classzone);
-                // A quarter of the pages of zones that the request cannot use counts as scanned.
-                scanned = taken + skipped / 4;
+                (taken, passed) = self.isolate_of_node(list, n, own_list, sc.classzone);
+                skipped = passed.by_type.iter().sum();
                 let file = usize::from(lru.is_file());
                 self.lru_home(z).recent_scanned[file].fetch_add(u64::from(taken));
                 return;
@@ -80,12 +89,13 @@ impl<W: World> Mm<W> {
                 run.page(self.frames.zone(pfn), count);
             }
             run.end(count);
+            scanned = taken + self.count_passed(z, &passed, event);
         } else {
             self.stat.add(cpu, z, lru.size_item(), -(taken as i32));
             self.stat.add(cpu, z, isolated, taken as i32);
         }
         self.lru_home(z).pages_scanned.fetch_add(u64::from(scanned));
-        // Pages that were skipped were moved on the list, too.
+        // Pages that were passed over were moved on the list, too.
         self.world.charge(Cost::Lru, taken + skipped);
         self.emit(Audience::Sums, || Event::LruIsolate {
             mode,
@@ -101,20 +111,20 @@ impl<W: World> Mm<W> {
     }
 
     /// Takes up to `n` pages from the tail of a node's list onto the task's list `own_list`; the
-    /// list lock is held. Pages of zones above `classzone`, which the request cannot use, are moved
-    /// to the head of the list, and a quarter of them counts as scanned (4.9, which searches
-    /// without bound; here at most as many are skipped as are asked for, so that a span stays
-    /// short). Returns the numbers of pages taken and skipped.
-    fn isolate_of_node(&self, list: Pfn, n: u32, own_list: Pfn, classzone: usize) -> (u32, u32) {
+    /// list lock is held. Pages of zones above `classzone`, which the request cannot use, go to the
+    /// head of the list in their order, without a bound: the walk ends with `n` pages or when it
+    /// has seen the whole list (mm/vmscan.c `isolate_lru_pages`, since 5.18 `isolate_lru_folios`).
+    /// Returns the number of pages taken, and those passed over.
+    fn isolate_of_node(&self, list: Pfn, n: u32, own_list: Pfn, classzone: usize) -> (u32, Passed) {
         let frames = self.frames.table();
-        let usable = |page: Page<'_, W>| self.zones[page.zone()].kind.index() <= classzone;
-        let (mut taken, mut aside) = (0, 0);
-        // The pages behind the first one that is to be skipped, which are mostly all, leave the
+        let type_of = |page: Page<'_, W>| self.zones[page.zone()].kind.index();
+        let (mut taken, mut passed) = (0, Passed::default());
+        // The pages behind the first one that is to be passed over, which are mostly all, leave the
         // list in one piece.
         let (mut first, mut at) = (list, frames.before(list));
         while taken < n && at != list {
             let page = frames.page(at);
-            if !usable(page) {
+            if type_of(page) > classzone {
                 break;
             }
             page.clear_flags(flag::LRU);
@@ -125,25 +135,63 @@ impl<W: World> Mm<W> {
         if taken > 0 {
             frames.cut_tail(list, first, own_list);
         }
-        while taken < n && aside < n {
+        // The first page passed over. Once it is at the tail again, the whole list was seen.
+        let mut end = list;
+        while taken < n {
             let pfn = frames.before(list);
-            if pfn == list {
+            if pfn == end {
                 break;
             }
-            frames.del(pfn);
             let page = frames.page(pfn);
-            if !usable(page) {
-                frames.add(list, pfn);
-                self.stat
-                    .event(PG_SKIPS[self.zones[page.zone()].kind.index()], 1);
-                aside += 1;
-            } else {
+            if type_of(page) <= classzone {
+                frames.del(pfn);
                 page.clear_flags(flag::LRU);
                 frames.add(own_list, pfn);
                 taken += 1;
+                continue;
             }
+            // Neighbours that are passed over go to the head in one piece.
+            let (mut first, mut at) = (pfn, pfn);
+            while at != end && at != list {
+                let page = frames.page(at);
+                let kind = type_of(page);
+                if kind <= classzone {
+                    break;
+                }
+                passed.by_type[kind] += 1;
+                first = at;
+                at = page.before();
+            }
+            if end == list {
+                end = pfn;
+            }
+            frames.tail_to_head(list, first);
         }
-        (taken, aside)
+        passed.all_seen = end != list && frames.before(list) == end;
+        (taken, passed)
+    }
+
+    /// Counts pages of the node of zone `z` that isolation passed over, and returns how many of
+    /// them count as scanned; these are added to `event`, the count of scanned pages, of their zone
+    /// (`skipped_pages`; mm/vmscan.c `isolate_lru_pages`).
+    fn count_passed(&self, z: usize, passed: &Passed, event: ZoneEvent) -> u32 {
+        let mut scanned = 0;
+        for &z in &self.nodes[self.zones[z].node as usize].zones {
+            let kind = self.zones[usize::from(z)].kind.index();
+            let skipped = passed.by_type[kind];
+            if skipped == 0 {
+                continue;
+            }
+            self.stat.event(PG_SKIPS[kind], u64::from(skipped));
+            let counted = match self.policy.skipped_pages {
+                SkippedPages::Quarter if !passed.all_seen => skipped / 4,
+                SkippedPages::Quarter | SkippedPages::All => skipped,
+            };
+            self.stat
+                .zone_event(usize::from(z), event, u64::from(counted));
+            scanned += counted;
+        }
+        scanned
     }
 
     /// Returns which zone counter counts isolated pages: that of file or of anonymous pages.

@@ -3,8 +3,8 @@
 use crate::Mm;
 use crate::memory::gfp::Gfp;
 use crate::memory::zone::{Lru, Mark};
-use crate::policy::ScanBalance;
 use crate::policy::SmallScan;
+use crate::policy::{ScanBalance, ScanSizes};
 use crate::watch::vmstat::ZoneStat;
 use crate::world::{ShortLock, Word32, Word64, World};
 
@@ -192,6 +192,21 @@ impl<W: World> Mm<W> {
         self.lru_size(z, Lru::ActiveFile) > self.lru_size(z, Lru::InactiveFile)
     }
 
+    /// Returns the size of a list of zone `z` (or its node) of which a scan for a request up to
+    /// `classzone` takes a share, in pages (`scan_sizes`; mm/vmscan.c `lruvec_lru_size`).
+    #[inline]
+    pub(super) fn scan_size(&self, z: usize, lru: Lru, classzone: usize) -> u64 {
+        if self.policy.scan_sizes == ScanSizes::List || !self.node_lru() {
+            return self.lru_size(z, lru);
+        }
+        let zones = self.nodes[self.zones[z].node as usize].zones.iter();
+        zones
+            .map(|&z| usize::from(z))
+            .filter(|&z| self.zones[z].kind.index() <= classzone)
+            .map(|z| self.stat.zone(z, lru.size_item()))
+            .sum()
+    }
+
     /// Returns how many pages of each list of zone `z` (or its node) to scan at the present
     /// priority (docs/reference/reclaim.md#scan-counts), in [`SCAN_ORDER`].
     pub(crate) fn get_scan_count(&self, z: usize, sc: &mut ScanControl) -> [u64; 4] {
@@ -222,7 +237,7 @@ impl<W: World> Mm<W> {
         };
         SCAN_ORDER.map(|lru| {
             let kind = usize::from(lru.is_file());
-            let size = self.lru_size(z, lru);
+            let size = self.scan_size(z, lru, sc.classzone);
             if sc.priority == 0 && swap {
                 return size;
             }
@@ -296,7 +311,7 @@ impl<W: World> Mm<W> {
         let force = sc.kswapd && !self.zone_reclaimable(z);
         let count = |forced: bool| {
             SCAN_ORDER.map(|lru| {
-                let size = self.lru_size(z, lru);
+                let size = self.scan_size(z, lru, sc.classzone);
                 let mut n = size >> sc.priority;
                 if n == 0 && forced {
                     n = size.min(SWAP_CLUSTER_MAX);

@@ -250,12 +250,11 @@ impl<W: World> Mm<W> {
             false => (VmEvent::PgScanAnon, VmEvent::PgStealAnon),
             true => (VmEvent::PgScanFile, VmEvent::PgStealFile),
         };
-        if self.node_lru() {
-            self.stat.event(scans, u64::from(taken));
-        } else {
+        // Those of a node's list are counted by their zones (`isolate`).
+        if !self.node_lru() {
             self.stat.zone_event(z, event, u64::from(scanned));
-            self.stat.event(scans, u64::from(scanned));
         }
+        self.stat.event(scans, u64::from(scanned));
         if taken == 0 {
             if scanned > 0 {
                 // Nothing could be taken: an eviction policy chose pages that others hold, or the

@@ -22,6 +22,7 @@ mod index;
 mod mapped;
 mod memory;
 mod names;
+mod node_lists;
 mod numa;
 mod objects;
 mod oom;
