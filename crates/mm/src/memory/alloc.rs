@@ -134,8 +134,14 @@ impl<W: World> Mm<W> {
                 self.zone_passed(node, z, Passed::Dirty, look_up);
                 continue;
             }
+            let zone = &self.zones[z];
+            if self.may_be_below_high(zone)
+                && !self.watermark_ok(z, order, zone.mark(Mark::High), classzone, flags)
+            {
+                self.mark_below_high(zone);
+            }
             if flags & ALLOC_NO_WATERMARKS == 0
-                && !self.watermark_ok(z, order, self.zones[z].mark(mark), classzone, flags)
+                && !self.watermark_ok(z, order, zone.mark(mark), classzone, flags)
             {
                 self.world.charge(Cost::ZoneWalk, 1);
                 if self.policy.zone_walk == ZoneWalk::OneZoneAhead && mark == Mark::Low {

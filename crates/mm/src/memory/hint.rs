@@ -143,6 +143,23 @@ impl Way {
     }
 }
 
+/// The state of a prediction: its reach, and whether it marks zones.
+#[derive(Debug, Clone, Copy)]
+struct Outlook {
+    /// By how many pages levels may move before a walk could go differently.
+    spare: u64,
+    /// Whether zones below their high watermark are to be marked.
+    marks: bool,
+}
+
+impl Outlook {
+    /// Lowers the number of pages by which levels may move to `far`, which another test allows.
+    #[inline(always)]
+    fn limit(&mut self, far: u64) {
+        self.spare = far.min(self.spare);
+    }
+}
+
 /// The result of predicted walks at the low watermark for a single page.
 pub(super) enum Foreseen {
     /// They end in a zone of which this CPU's list has a page; they were charged.
@@ -190,28 +207,32 @@ impl<W: World> Mm<W> {
     }
 
     /// Predicts the first walk at the low watermark for a request from `node` (`walk_freelists`),
-    /// without its side effects; does not check that the zone where it ends has a page. If the
-    /// first walk finds none, predicts all walks (`walks_at_low`). Returns the walk's course, and
-    /// by how many pages levels may move before the walk could go differently. `lifted`: the task's
-    /// dirty limits are a quarter higher. `None`: the tests would have side effects, or depend on
-    /// more than levels.
-    fn foresee(&self, node: u32, gfp: Gfp, lifted: bool) -> Option<(Way, u64)> {
+    /// without its other side effects; does not check that the zone where it ends has a page. If
+    /// the first walk finds none, predicts all walks (`walks_at_low`). Returns the walk's course,
+    /// and by how many pages levels may move before the walk could go differently. `lifted`: the
+    /// task's dirty limits are a quarter higher. `None`: the tests would have side effects, or
+    /// depend on more than levels. `marks`: marks zones that the walk would find below their high
+    /// watermark, as the walk, which is not made if it goes as predicted, would do (`below_high`).
+    fn foresee(&self, node: u32, gfp: Gfp, lifted: bool, marks: bool) -> Option<(Way, u64)> {
         if self.policy.free_snapshot == FreeSnapshot::WhileAwake {
             return None;
         }
         let flags = self.first_walk(node, gfp);
-        let mut spare = FAR - 1;
-        let first = self.foresee_walk(node, gfp, (flags, lifted), &mut spare, false)?;
+        let mut outlook = Outlook {
+            spare: FAR - 1,
+            marks,
+        };
+        let first = self.foresee_walk(node, gfp, (flags, lifted), &mut outlook, false)?;
         let fresh = self.policy.dirty_check == DirtyCheck::Fresh;
         if !first.is_nowhere() || !fresh || !self.walks_apart() {
-            return Some((first, spare));
+            return Some((first, outlook.spare));
         }
         if flags & ALLOC_FAIR == 0 {
             let end = End::Nowhere;
-            return Some((Way { end, ..first }, spare));
+            return Some((Way { end, ..first }, outlook.spare));
         }
         // The batches are reset, and the next walk does not test them.
-        let mut further = spare;
+        let mut further = outlook;
         let flags = flags & !ALLOC_FAIR;
         let all = self.nodes.len() == 1 && !self.asks_once_a_node();
         let second = self.foresee_walk(node, gfp, (flags, lifted), &mut further, all);
@@ -223,22 +244,22 @@ impl<W: World> Mm<W> {
                     end: End::NowhereReset,
                     ..first
                 };
-                (way, further)
+                (way, further.spare)
             }
-            _ => (first, spare),
+            _ => (first, outlook.spare),
         })
     }
 
-    /// Predicts one walk of [`Self::foresee`], and lowers `spare`, the number of pages that levels
-    /// may move, to what its tests allow. `flags`: the walk's `ALLOC_*` flags; `lifted`: the task's
-    /// dirty limits are raised. `behind_fair`: a fair walk before it found no page in any zone that
-    /// had a batch left. `None`: the walk cannot be predicted.
+    /// Predicts one walk of [`Self::foresee`], and lowers `outlook.spare`, the number of pages that
+    /// levels may move, to what its tests allow. `flags`: the walk's `ALLOC_*` flags; `lifted`: the
+    /// task's dirty limits are raised. `behind_fair`: a fair walk before it found no page in any
+    /// zone that had a batch left. `None`: the walk cannot be predicted.
     fn foresee_walk(
         &self,
         node: u32,
         gfp: Gfp,
         (flags, lifted): (u32, bool),
-        spare: &mut u64,
+        outlook: &mut Outlook,
         behind_fair: bool,
     ) -> Option<Way> {
         let fair = flags & ALLOC_FAIR != 0;
@@ -267,7 +288,7 @@ impl<W: World> Mm<W> {
             }
             if limited {
                 let (ok, far) = self.zone_dirty_foreseen(z, lifted)?;
-                *spare = far.min(*spare);
+                outlook.limit(far);
                 if fresh {
                     let same_node = self.asks_once_a_node() && asked == Some(zone.node);
                     asked = Some(zone.node);
@@ -285,8 +306,17 @@ impl<W: World> Mm<W> {
                 }
             }
             let free = self.stat.zone(z, ZoneStat::NrFreePages);
-            let (ok, far) = self.watermark_foreseen(zone, free, classzone, flags);
-            *spare = far.min(*spare);
+            if self.may_be_below_high(zone) {
+                let high = zone.mark(Mark::High);
+                match self.watermark_foreseen(zone, high, free, classzone, flags) {
+                    (true, far) => outlook.limit(far),
+                    (false, _) if outlook.marks => self.mark_below_high(zone),
+                    (false, _) => {}
+                }
+            }
+            let low = zone.mark(Mark::Low);
+            let (ok, far) = self.watermark_foreseen(zone, low, free, classzone, flags);
+            outlook.limit(far);
             if ok {
                 return Some(Way {
                     zone: z,
@@ -310,21 +340,22 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Tests whether a zone with `free` pages is above its low watermark for a single page. Returns
-    /// the result, and by how many pages the free count may move before the result could change.
+    /// Tests whether a zone with `free` pages is above the watermark `mark` (pages) for a single
+    /// page. Returns the result, and by how many pages the free count may move before the result
+    /// could change.
     #[inline(always)]
     fn watermark_foreseen(
         &self,
         zone: &Zone<W>,
+        mark: u64,
         free: u64,
         classzone: usize,
         flags: u32,
     ) -> (bool, u64) {
-        let low = zone.mark(Mark::Low);
-        let ok = |free| self.watermark_ok_on(zone, free, 0, low, classzone, flags);
+        let ok = |free| self.watermark_ok_on(zone, free, 0, mark, classzone, flags);
         // The walk's flags do not change the mark: the test compares the free count with a sum of
         // pages.
-        let edge = low + zone.reserve(classzone) + 2;
+        let edge = mark + zone.reserve(classzone) + 2;
         let passes = ok(free);
         (passes, free.abs_diff(edge).saturating_sub(2))
     }
@@ -399,7 +430,7 @@ impl<W: World> Mm<W> {
         // A level that another CPU moves meanwhile is moved before the move is counted, so it
         // counts as moved since.
         let from = self.moved_for(gfp);
-        let foreseen = self.foresee(node, gfp, key & LIFTED != 0);
+        let foreseen = self.foresee(node, gfp, key & LIFTED != 0, true);
         let foreseen = foreseen.unwrap_or((Way::NOWHERE, 0));
         hint.remember(key, from, foreseen);
         foreseen.1
@@ -456,7 +487,7 @@ impl<W: World> Mm<W> {
                 continue;
             }
             let (node, gfp) = ((key & !LIFTED) >> 32, Gfp(key as u32));
-            let way = self.foresee(node as u32, gfp, key & LIFTED != 0);
+            let way = self.foresee(node as u32, gfp, key & LIFTED != 0, false);
             let way = way.map(|(way, _)| way);
             // A walk that ends in no zone and whose further walks are not known is really made:
             // only the first one is remembered, even if those after it no longer find a page.

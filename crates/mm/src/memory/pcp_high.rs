@@ -5,10 +5,10 @@
 use crate::memory::alloc::PAGE_ALLOC_COSTLY_ORDER;
 use crate::memory::pcp::Pcp;
 use crate::memory::zone::{Mark, ZONE_BELOW_HIGH, ZONE_RECLAIM_ACTIVE, Zone};
-use crate::policy::{PerCpuLists, Policy};
+use crate::policy::{BelowHigh, PerCpuLists, Policy};
 use crate::watch::vmstat::ZoneStat;
 use crate::world::{Word32, World};
-use crate::{Config, Mm};
+use crate::{Config, Mm, ZoneType};
 
 /// The largest number of doublings of a batch (`CONFIG_PCP_BATCH_SCALE_MAX`).
 const BATCH_SCALE_MAX: u32 = 5;
@@ -197,7 +197,7 @@ impl<W: World> Mm<W> {
         let (t, base) = (self.tuning(z, cpu), zone.pcp_batch);
         let count = self.pcp_count(z, cpu);
         self.note_allocated(t, count);
-        self.note_below_high(z);
+        self.note_refill_below_high(z);
         let mut batch = base << t.alloc_factor.get();
         let mut high = t.high.get();
         if zone.flags.get() & ZONE_BELOW_HIGH == 0 {
@@ -230,7 +230,7 @@ impl<W: World> Mm<W> {
         let t = self.tuning(z, cpu);
         if self.policy.per_cpu_lists == PerCpuLists::Tuned {
             self.note_allocated(t, self.pcp_count(z, cpu));
-            self.note_below_high(z);
+            self.note_refill_below_high(z);
             if zone.flags.get() & ZONE_BELOW_HIGH == 0 {
                 t.high.set((t.high.get() + batch).min(t.most.get()));
             }
@@ -251,23 +251,42 @@ impl<W: World> Mm<W> {
         self.forget_count(z, cpu);
     }
 
-    /// Notes that pages of zone `z` were taken for a list of this CPU, and marks the zone if that
-    /// leaves it at or below its high watermark, as the next allocation's test will find.
+    /// Notes that pages of zone `z` were taken for a list of this CPU, and with `below_high =
+    /// "high"` marks the zone if that leaves it at or below its high watermark.
     pub(crate) fn refilled(&self, z: usize) {
         if self.lists_by_watermark() {
-            self.note_below_high(z);
+            self.note_refill_below_high(z);
             self.forget_count(z, self.world.cpu());
         }
     }
 
-    /// Marks a zone (`ZONE_BELOW_HIGH`) that has no more free pages than its high watermark.
-    fn note_below_high(&self, z: usize) {
+    /// Marks a zone (`ZONE_BELOW_HIGH`) that has no more free pages than its high watermark, where
+    /// refills look at it (`below_high`).
+    fn note_refill_below_high(&self, z: usize) {
         let zone = &self.zones[z];
-        if zone.flags.get() & ZONE_BELOW_HIGH == 0
+        if self.policy.below_high == BelowHigh::High
+            && zone.flags.get() & ZONE_BELOW_HIGH == 0
             && self.stat.zone(z, ZoneStat::NrFreePages) <= zone.mark(Mark::High)
         {
             zone.flags.fetch_or(ZONE_BELOW_HIGH);
         }
+    }
+
+    /// Returns true if a walk over the free lists has to test whether a zone is above its high
+    /// watermark and the reserve that it keeps from the request: it is not marked as below yet, and
+    /// its per-CPU lists go by that mark.
+    #[inline(always)]
+    pub(super) fn may_be_below_high(&self, zone: &Zone<W>) -> bool {
+        self.policy.below_high == BelowHigh::HighAndReserve
+            && self.policy.per_cpu_lists == PerCpuLists::Tuned
+            && zone.flags.get() & ZONE_BELOW_HIGH == 0
+    }
+
+    /// Marks a zone that a request was found to leave below its high watermark and its reserve
+    /// (mm/page_alloc.c `get_page_from_freelist`).
+    #[inline(always)]
+    pub(super) fn mark_below_high(&self, zone: &Zone<W>) {
+        zone.flags.fetch_or(ZONE_BELOW_HIGH);
     }
 
     /// Notes that a page or a block of 2^`order` pages was freed to this CPU's lists of zone `z`
@@ -366,14 +385,24 @@ impl<W: World> Mm<W> {
     }
 
     /// Notes that pages of this CPU's lists went back to the buddy lists, and takes the mark off a
-    /// zone that is above its high watermark again.
+    /// zone that is above its high watermark again, and above its largest reserve if that counts
+    /// (mm/page_alloc.c `free_unref_page_commit`, whose test is for `ZONE_MOVABLE`).
     pub(crate) fn returned(&self, z: usize) {
         let zone = &self.zones[z];
         self.forget_count(z, self.world.cpu());
-        if zone.flags.get() & ZONE_BELOW_HIGH != 0
-            && self.stat.zone(z, ZoneStat::NrFreePages) > zone.mark(Mark::High)
-        {
+        if zone.flags.get() & ZONE_BELOW_HIGH == 0 {
+            return;
+        }
+        let reserve = match self.policy.below_high {
+            BelowHigh::High => 0,
+            BelowHigh::HighAndReserve => zone.reserve(ZoneType::Movable.index()),
+        };
+        if self.stat.zone(z, ZoneStat::NrFreePages) > zone.mark(Mark::High) + reserve {
             zone.flags.fetch_and(!ZONE_BELOW_HIGH);
+            if self.policy.below_high == BelowHigh::HighAndReserve {
+                // Predicted walks did not test a marked zone.
+                self.stat.note_change();
+            }
         }
     }
 

@@ -18,6 +18,15 @@ choice! { Policy per_cpu_lists PerCpuLists {
     Tuned = "tuned",
 } }
 
+choice! { Policy below_high BelowHigh {
+    /// The high watermark, looked at with each refill; what the zone keeps in reserve does not
+    /// count. No kernel does this.
+    High = "high",
+    /// 6.7: for each request that looks at the zone, high and what the zone keeps in reserve from
+    /// it. Above high and the largest reserve the zone counts no more.
+    HighAndReserve = "high-and-reserve",
+} }
+
 choice! { Policy mobility Mobility {
     /// None: any request takes any free page.
     None = "none",

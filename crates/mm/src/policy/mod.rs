@@ -25,7 +25,9 @@ pub use filesystems::{
     BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, Ext4Writeback, ExtentMaps,
     InodeReclaim, IomapWriteback, JournalPlace, XfsFormat, XfsLog, XfsLogPush, XfsRoots,
 };
-pub use memory::{Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios};
+pub use memory::{
+    BelowHigh, Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios,
+};
 pub use presets::{Change, PRESETS, Preset, nearest, next_after};
 pub use profile::{ProfileZone, WatermarkProfile};
 pub use reclaim::{ScanSizes, SkippedPages};

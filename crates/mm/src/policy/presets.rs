@@ -17,7 +17,9 @@ use super::filesystems::{
     BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, Ext4Writeback, ExtentMaps,
     InodeReclaim, IomapWriteback, JournalPlace, XfsFormat, XfsLog, XfsLogPush, XfsRoots,
 };
-use super::memory::{Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios};
+use super::memory::{
+    BelowHigh, Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios,
+};
 use super::reclaim::{ScanSizes, SkippedPages};
 use super::switches::*;
 use super::{Policy, Setting, Switch, switches};
@@ -290,6 +292,7 @@ presets! {
         extent_maps: ExtentMaps::Lean, "they have 104 bytes (6.11)";
         iomap_writeback: IomapWriteback::Locked, "pages are locked until what is before them is handed over (6.8)";
         per_cpu_lists: PerCpuLists::Tuned, "they grow and shrink with what is asked (6.7)";
+        below_high: BelowHigh::HighAndReserve, "and shrink in a zone that has to keep what is free in reserve (6.7)";
         reclaimed_pages: ReclaimedPages::Batch, "as they were scanned (6.10)";
         scan_costs: ScanCosts::Rotations, "pages looked at for nothing cost, too (6.2)";
         writeback_throttling: WritebackThrottling::WbtSwap, "what goes to swap has all of wbt's depth (6.12)";

@@ -8,7 +8,9 @@ use super::filesystems::{
     BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, Ext4Writeback, ExtentMaps,
     InodeReclaim, IomapWriteback, JournalPlace, XfsFormat, XfsLog, XfsLogPush, XfsRoots,
 };
-use super::memory::{Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios};
+use super::memory::{
+    BelowHigh, Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios,
+};
 use super::reclaim::{ScanSizes, SkippedPages};
 use super::table::{choice, form, setting, switches};
 use super::{AutoWatermarks, Choice, Eviction, Form, Setting, Switch, WatermarkProfile, Word};
@@ -382,6 +384,10 @@ switches! {
 
     /// How many pages a CPU's lists hold, and how many they take and return at once.
     per_cpu_lists: PerCpuLists = Batches see "docs/reference/memory-model.md#free-lists";
+
+    /// The number of free pages below which a zone's per-CPU lists shrink, where they tune
+    /// themselves.
+    below_high: BelowHigh = High see "docs/reference/memory-model.md#free-lists";
 
     /// When a walk over the free lists that finds a zone below its low watermark wakes kswapd for
     /// it.

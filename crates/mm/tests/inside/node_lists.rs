@@ -111,3 +111,54 @@ fn a_scan_takes_a_share_of_what_can_be_used() {
         }
     }
 }
+
+/// Makes a machine of a zone Normal and a larger zone Movable, takes pages until Movable is at its
+/// low watermark and Normal has only part of its reserve left, and frees 1000 of Normal's pages.
+/// `looks`: a request for movable pages looks at Normal before that. Returns how many of the pages
+/// stay on the CPU's lists.
+fn kept_of_normal(rule: BelowHigh, looks: bool) -> u64 {
+    let policy = Policy {
+        below_high: rule,
+        mobility: Mobility::None,
+        ..Policy::linux_6_12()
+    };
+    let mut bare = Bare::new(policy, 0);
+    let zone = |kind, size| ZoneInfo {
+        node: 0,
+        kind,
+        size,
+    };
+    bare.zones = vec![
+        zone(ZoneType::Normal, 16_384),
+        zone(ZoneType::Movable, 65_536),
+    ];
+    let mm = bare.build();
+    let normal = &mm.zones[0];
+    let (high, reserve) = (normal.mark(Mark::High), normal.reserve(3));
+    let free = || mm.stat.zone(0, ZoneStat::NrFreePages);
+    let mut pages = Vec::new();
+    while free() + mm.pcp_pages(0) > high + reserve / 2 {
+        pages.push(mm.alloc_pages_fast(Gfp::KERNEL, 0, 0).expect("memory"));
+    }
+    mm.drain_all_pages();
+    assert!((high + 1..high + reserve).contains(&free()));
+    while mm.stat.zone(1, ZoneStat::NrFreePages) > mm.zones[1].mark(Mark::Low) {
+        mm.alloc_pages_fast(Gfp::USER, 0, 0).expect("memory");
+    }
+    while looks && mm.alloc_pages_fast(Gfp::USER, 0, 0).is_some() {}
+    pages.truncate(1000);
+    pages.into_iter().for_each(|pfn| mm.free_page(pfn, false));
+    recount(&mm);
+    mm.pcp_pages(0)
+}
+
+/// `below_high`: what a zone has to keep in reserve is not free to requests for higher zones. Once
+/// one of these has looked at it, pages that are freed there do not stay on the CPU's lists, where
+/// no such test sees them.
+#[test]
+fn freed_pages_leave_the_lists_of_a_zone_that_is_in_its_reserve() {
+    assert_eq!(kept_of_normal(BelowHigh::High, true), 1000);
+    assert_eq!(kept_of_normal(BelowHigh::HighAndReserve, false), 1000);
+    let left = kept_of_normal(BelowHigh::HighAndReserve, true);
+    assert!(left < 700, "{left}");
+}
