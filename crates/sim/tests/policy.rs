@@ -11,7 +11,9 @@ use mm::ZoneType;
 use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag;
 use mm::memory::task::{PF_MEMBIND, PF_SWAPWRITE};
-use mm::policy::{DirtyLimits, FlusherSlice, ReclaimFlush, ReclaimThrottle, ReclaimWriteback};
+use mm::policy::{
+    DirtyLimits, FlusherSlice, ReclaimFlush, ReclaimThrottle, ReclaimWriteback, ReclaimWrites,
+};
 use mm::reclaim::kswapd::KSWAPD_FLAGS;
 use mm::watch::vmstat::{VmEvent, ZoneStat};
 use mm::world::Tasks;
@@ -97,13 +99,16 @@ fn the_earlier_form_wakes_flushers_and_stalls_writers_that_are_bound_to_a_small_
 /// Returns the pages that a direct reclaimer passes to the filesystem, those that it warns about,
 /// and those whose I/O it starts, when the oldest quarter of a zone is dirty and the rest is clean.
 fn direct_writes(rule: ReclaimWriteback, filesystem: FsKind) -> [u64; 3] {
-    let mut s = empty_zone(
-        64,
-        Policy {
-            direct_writeback: rule,
-            ..Policy::linux_3_1()
-        },
-    );
+    let policy = Policy {
+        direct_writeback: rule,
+        ..Policy::linux_3_1()
+    };
+    direct_writes_of(policy, filesystem)
+}
+
+/// Does [`direct_writes`] with a policy.
+fn direct_writes_of(policy: Policy, filesystem: FsKind) -> [u64; 3] {
+    let mut s = empty_zone(64, policy);
     s.filesystem = filesystem;
     s.machine.sysctl.dirty_ratio = 100; // no task waits for the limit
     let mm = build(&s);
@@ -141,6 +146,35 @@ fn direct_reclaim_asks_filesystems_only_if_the_policy_lets_it() {
     for filesystem in [FsKind::Ext3, FsKind::Xfs, FsKind::Ext4, FsKind::Btrfs] {
         let never = direct_writes(R::Never, filesystem);
         assert_eq!(never, [0; 3], "{filesystem:?}");
+    }
+}
+
+// reclaim_writes
+
+/// A filesystem that is asked for a range of one page does not refuse it, whatever it does with
+/// `writepage`: what direct reclaim hands over is written. XFS and btrfs had no `writepage` before
+/// ext4 lost it.
+#[test]
+fn a_range_of_one_page_is_not_refused() {
+    use ReclaimWrites as R;
+    for rule in [R::Writepage, R::Mixed, R::Range] {
+        for filesystem in [FsKind::Xfs, FsKind::Ext4, FsKind::Btrfs] {
+            let policy = Policy {
+                direct_writeback: ReclaimWriteback::Always,
+                reclaim_writes: rule,
+                ..Policy::linux_3_1()
+            };
+            let [asked, warned, written] = direct_writes_of(policy, filesystem);
+            let range = match rule {
+                R::Writepage => false,
+                R::Mixed => filesystem != FsKind::Ext4,
+                R::Range => true,
+            };
+            let case = format!("{rule:?} {filesystem:?}: {asked} {warned} {written}");
+            assert!(asked > 0, "{case}");
+            assert_eq!(warned, if range { 0 } else { asked }, "{case}");
+            assert_eq!(written >= asked && written > 0, range, "{case}");
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use super::filesystems::{
 use super::memory::{
     BelowHigh, Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios,
 };
-use super::reclaim::{ScanSizes, SkippedPages};
+use super::reclaim::{ReclaimWrites, ScanSizes, SkippedPages};
 use super::switches::*;
 use super::{Policy, Setting, Switch, switches};
 
@@ -221,6 +221,7 @@ presets! {
     linux_6_1 "linux-6.1", (6, 1), "December 2022",
     baseline of "kernels of today" "docs/validate.md", on linux_4_9 {
         kswapd_writeback: ReclaimWriteback::Never, "no filesystem has a writepage for it";
+        reclaim_writes: ReclaimWrites::Mixed, "xfs and btrfs write ranges alone (6.0)";
         hopeless_zones: HopelessZones::Failures, "a node, by what kswapd did not free (4.12)";
         reclaim_throttle: ReclaimThrottle::Reasons, "what was scanned of a node marks it (5.16)";
         unwritten_pages: UnwrittenPages::Active, "pages that cannot be freed yet are activated (4.11)";
@@ -292,6 +293,7 @@ presets! {
         extent_maps: ExtentMaps::Lean, "they have 104 bytes (6.11)";
         iomap_writeback: IomapWriteback::Locked, "pages are locked until what is before them is handed over (6.8)";
         per_cpu_lists: PerCpuLists::Tuned, "they grow and shrink with what is asked (6.7)";
+        reclaim_writes: ReclaimWrites::Range, "filesystems write ranges alone (ext4: 6.3)";
         below_high: BelowHigh::HighAndReserve, "and shrink in a zone that has to keep what is free in reserve (6.7)";
         reclaimed_pages: ReclaimedPages::Batch, "as they were scanned (6.10)";
         scan_costs: ScanCosts::Rotations, "pages looked at for nothing cost, too (6.2)";

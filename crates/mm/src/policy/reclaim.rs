@@ -13,6 +13,17 @@ choice! { Policy skipped_pages SkippedPages {
     All = "all",
 } }
 
+choice! { Policy reclaim_writes ReclaimWrites {
+    /// All are asked for the page (`writepage`), and may refuse: ext4 a page without blocks, XFS in
+    /// direct reclaim, btrfs always.
+    Writepage = "writepage",
+    /// 6.0: XFS and btrfs, which have no `writepage` any more, are asked for a range of one page
+    /// (`writepages`). They do not refuse, and the task waits for what a flusher waits for.
+    Mixed = "mixed",
+    /// 6.12: all are asked for a range.
+    Range = "range",
+} }
+
 choice! { Policy scan_sizes ScanSizes {
     /// The whole list, and so with lists of nodes the pages of all zones of the node.
     List = "list",

@@ -11,7 +11,7 @@ use super::filesystems::{
 use super::memory::{
     BelowHigh, Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios,
 };
-use super::reclaim::{ScanSizes, SkippedPages};
+use super::reclaim::{ReclaimWrites, ScanSizes, SkippedPages};
 use super::table::{choice, form, setting, switches};
 use super::{AutoWatermarks, Choice, Eviction, Form, Setting, Switch, WatermarkProfile, Word};
 use schemars::JsonSchema;
@@ -69,6 +69,10 @@ switches! {
 
     /// The scan priority at and below which `"in-trouble"` writes (the posted patch: 9).
     kswapd_writeback_priority: u8 = 9 [0, 12, "scan priority"] see "docs/reference/reclaim.md#dirty-pages";
+
+    /// How reclaim asks the filesystem to write a dirty page of a file, where a policy lets reclaim
+    /// write. No kernel with another value than the first does.
+    reclaim_writes: ReclaimWrites = Writepage see "docs/reference/reclaim.md#dirty-pages";
 
     /// Which condition makes a reclaimer wait after a batch (*writeback-from-reclaim* 6).
     reclaim_throttle: ReclaimThrottle = None {

@@ -13,6 +13,7 @@ pub mod kswapd;
 pub mod lru;
 pub mod oom;
 pub(crate) mod page_list;
+mod pageout;
 mod pressure;
 mod reasons;
 mod refused;

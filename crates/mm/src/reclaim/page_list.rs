@@ -194,7 +194,7 @@ enum Stop {
 }
 
 /// The result of handing a page to its filesystem or to swap.
-enum Pageout {
+pub(super) enum Pageout {
     Keep,
     Activate,
     Success,
@@ -677,6 +677,13 @@ impl<W: World> Mm<W> {
         if !swap && !self.may_write_to_queue(pfn, sc) {
             batch.congested += u64::from(!self.throttles_by_flags());
             return Pageout::Keep;
+        }
+        if !swap
+            && self
+                .world
+                .reclaim_writes_ranges(self, self.frames.mapping(pfn))
+        {
+            return self.pageout_range(pfn, batch).await;
         }
         if !self.clear_page_dirty_for_io(pfn) {
             return Pageout::Clean;

@@ -173,6 +173,26 @@ pub trait Storage<W: World> {
         0
     }
 
+    /// Returns true if a mapping's filesystem is not asked for [`Storage::writepage`] but for a
+    /// range of one page ([`Storage::writepages`]) when reclaim wants a dirty page written.
+    #[inline(always)]
+    fn reclaim_writes_ranges(&self, mm: &Mm<W>, mapping: u32) -> bool {
+        let _ = (mm, mapping);
+        false
+    }
+
+    /// Asks a mapping's filesystem to write a range of one page for reclaim. Called only where
+    /// [`Storage::reclaim_writes_ranges`] is true.
+    fn reclaim_writes_range(
+        &self,
+        mm: &Mm<W>,
+        mapping: u32,
+        wbc: &mut WritebackControl,
+    ) -> impl Future<Output = ()> {
+        let _ = (mm, mapping, wbc);
+        async { unreachable!("a world that writes ranges says how") }
+    }
+
     /// Applies the other effects of `n` refused calls of [`Storage::writepage`].
     #[inline(always)]
     fn writepages_refused(&self, mm: &Mm<W>, mapping: u32, n: u32) {

@@ -129,7 +129,9 @@ pub use readahead::{Dropped, Window};
 pub use reuse::Reuse;
 pub use unmount::{is_on, unmount};
 pub(crate) use walk::holds;
-pub use walk::{refuses_writepages, writepage, writepages, writepages_refused};
+pub use walk::{
+    reclaim_writes_ranges, refuses_writepages, writepage, writepages, writepages_refused,
+};
 pub use write::{fsync, sync_all, write};
 
 impl FsKind {

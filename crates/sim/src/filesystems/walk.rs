@@ -4,7 +4,7 @@
 use super::beside;
 use super::files::Ahead;
 use super::ioend::{self, Gathered};
-use super::{BATCH, Fs, SimMm, of};
+use super::{BATCH, Fs, FsKind, SimMm, of};
 use crate::Tag;
 use crate::block::{Bio, Dir};
 use crate::stack::Top;
@@ -13,6 +13,7 @@ use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag as PageTag;
 use mm::memory::frame::flag;
 use mm::memory::task::{PF_KSWAPD, PF_MEMALLOC};
+use mm::policy::ReclaimWrites;
 use mm::watch::vmstat::VmEvent;
 use mm::world::{Storage as _, Tasks, WalkRange, WritebackControl, Writepage};
 use smallvec::SmallVec;
@@ -348,11 +349,27 @@ pub fn refuses_writepages<const T: bool>(
     index: u32,
     most: u32,
 ) -> u32 {
-    if mm.mappings[mapping as usize].kind() == MappingKind::BlockDevice {
+    if mm.mappings[mapping as usize].kind() == MappingKind::BlockDevice
+        || reclaim_writes_ranges(mm, mapping)
+    {
         return 0;
     }
     let (fs, pages) = (of(mm, mapping), (index, most));
     ask!(fs, model => model.refuses_reclaim(fs, mapping, pages, in_direct_reclaim(mm)))
+}
+
+/// Returns true if reclaim asks a file's filesystem for a range of one page, not for `writepage`
+/// (`reclaim_writes`).
+#[inline]
+pub fn reclaim_writes_ranges<const T: bool>(mm: &SimMm<T>, mapping: u32) -> bool {
+    let file = || mm.mappings[mapping as usize].kind() == MappingKind::File;
+    match mm.policy.reclaim_writes {
+        ReclaimWrites::Writepage => false,
+        ReclaimWrites::Mixed => {
+            file() && matches!(of(mm, mapping).kind(), FsKind::Xfs | FsKind::Btrfs)
+        }
+        ReclaimWrites::Range => file(),
+    }
 }
 
 /// Records that a filesystem refused to write `n` pages of a mapping for page reclaim; counted only
