@@ -19,3 +19,4 @@ pub mod runner;
 pub mod shipped;
 pub mod tune;
 pub mod validate;
+pub mod warrant;

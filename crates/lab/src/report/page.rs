@@ -11,6 +11,7 @@ use crate::figures::values::{counter, metric};
 use crate::figures::waits::waits;
 use crate::model::{Cell, Figure, Outcomes};
 use crate::rows;
+use crate::warrant::Warrant;
 use std::collections::BTreeSet;
 
 /// Returns the HTML page of an experiment that was run. `comparison` gives the warnings.
@@ -62,7 +63,13 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
             .collect(),
         notes: match outcomes.measured() {
             true => all().flat_map(|r| r.notes.clone()).collect(),
-            false => [e.said.clone(), comparison.warnings()].concat(),
+            false => {
+                let tables = leading(outcomes, summary(outcomes));
+                let warrant = |t: &SummaryTable| Some(Warrant::of(e, t)?.sentence(&t.metric));
+                let warrant = tables.first().and_then(warrant);
+                let warrant = warrant.into_iter().collect();
+                [e.said.clone(), comparison.warnings(), warrant].concat()
+            }
         },
     })
 }

@@ -18,6 +18,7 @@ use super::terminal::{Col, Screen, readable, spaced, titled};
 use crate::figures::claim::{Claim, SummaryRow, SummaryTable, Verdict};
 use crate::figures::stats;
 use crate::model::{Better, Outcomes};
+use crate::warrant::Warrant;
 use std::fmt::Write as _;
 
 /// Columns of the first screen where nothing says how wide the terminal is.
@@ -69,6 +70,7 @@ pub fn text(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> Str
         tables: &tables,
         prices: &prices,
         notes: notes(outcomes, comparison, &tables),
+        warrant: Warrant::of(&outcomes.experiment, question),
         screen,
     };
     let said = screen.broken(&said);
@@ -89,6 +91,8 @@ struct First<'a> {
     tables: &'a [SummaryTable],
     prices: &'a [SummaryTable],
     notes: Vec<String>,
+    /// How often the engine was right, beside a kernel, about changes of this kind.
+    warrant: Option<Warrant>,
     screen: Screen,
 }
 
@@ -167,6 +171,9 @@ impl First<'_> {
             let more = self.notes.len() - NOTES;
             let word = if more == 1 { "note" } else { "notes" };
             let _ = writeln!(out, "{more} more {word}: --verbose");
+        }
+        if let Some(warrant) = &self.warrant {
+            out += &screen.wrapped(&warrant.line());
         }
         out
     }

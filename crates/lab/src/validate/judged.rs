@@ -99,6 +99,11 @@ pub fn figures() -> Vec<Figure> {
 }
 
 impl Figure {
+    /// Returns the names of the metrics and counters in which the figure is looked for.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.metric.iter().chain(&self.counter)
+    }
+
     /// Returns the unit of the figure's values, as the run `of` reports it with the metric or
     /// column; empty for counters that are no pages.
     pub fn unit<'a>(&self, of: &'a RunResult) -> &'a str {

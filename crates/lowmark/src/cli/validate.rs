@@ -66,6 +66,15 @@ pub struct Validate {
     /// that are kept already are not run again
     #[arg(long, requires = "effects", help_heading = "Effects")]
     pub measure: bool,
+    /// Write the score by kind of change into the folder (`score.json`); the one of the project is
+    /// quoted below verdicts
+    #[arg(
+        long,
+        requires = "effects",
+        conflicts_with = "pairs",
+        help_heading = "Effects"
+    )]
+    pub keep_score: bool,
     /// Only this pair; may be repeated
     #[arg(
         long = "pair",

@@ -128,7 +128,11 @@ fn table(folders: &[&Stored], all: &[Stored], would_go: bool) -> String {
     let mut out = format!(
         "{table}\n{} {}, {}",
         folders.len(),
-        if folders.len() == 1 { "folder" } else { "folders" },
+        if folders.len() == 1 {
+            "folder"
+        } else {
+            "folders"
+        },
         sum(&mut folders.iter().map(|s| s.bytes))
     );
     if folders.len() < all.len() {

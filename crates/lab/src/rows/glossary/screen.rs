@@ -143,4 +143,13 @@ pub(super) const WORDS: &[Word] = &[
         "the setting would meet a stricter goal",
         &[],
     ),
+    word(
+        "beside a kernel, such changes",
+        &["beside a kernel", "sign", "false claim"],
+        "How often the engine was right, beside a real kernel, about changes of the same kind as those that are compared here: whether a \
+         figure grows or shrinks (its sign), and by how much (its size). `were not tried yet`: none of the pairs of docs/effects.md \
+         changes all of these settings, so no kernel has confirmed the engine here.",
+        "`lowmark validate --effects` prints the counts by kind and every miss",
+        &["claimed", "preset"],
+    ),
 ];

@@ -21,7 +21,7 @@ const SIDE: &str = "side";
 /// Fewest and most headline figures of a pair.
 const FIGURES: std::ops::RangeInclusive<usize> = 3..=6;
 
-/// What a file of pairs holds.
+/// The content of a file of pairs.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -100,6 +100,23 @@ pub struct Pair {
 pub struct Side {
     scenario: Scenario,
     side: SideText,
+}
+
+impl Pair {
+    /// Returns the keys that the change sets: of the experiment, and switches of the engine's
+    /// policy by their bare names. A change of the kernel's release has `release`.
+    pub fn changed(&self) -> BTreeSet<String> {
+        let (from, to) = (&self.from.side, &self.to.side);
+        let mut keys = BTreeSet::new();
+        for (a, b) in [(&from.set, &to.set), (&from.engine, &to.engine)] {
+            let all = a.keys().chain(b.keys());
+            keys.extend(all.filter(|key| a.get(*key) != b.get(*key)).cloned());
+        }
+        if self.from.kernel() != self.to.kernel() {
+            keys.insert("release".into());
+        }
+        keys
+    }
 }
 
 impl Side {

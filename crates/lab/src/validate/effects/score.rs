@@ -7,8 +7,9 @@ use crate::report::RULED;
 use crate::report::terminal::Screen;
 use crate::validate::score::Form;
 use crate::validate::suite::held_out;
+use crate::warrant::{OfKind, Score, Tally};
 use comfy_table::Table as Ruled;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -30,24 +31,6 @@ pub struct Row {
     pub kernel: Change,
     /// The change in the engine; `None` if the engine does not produce the figure.
     pub engine: Option<Change>,
-}
-
-/// Counts of right and judged figures.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tally {
-    /// Figures whose effect in the kernel is up or down.
-    pub effects: usize,
-    /// Those in which the engine has the same sign.
-    pub signs: usize,
-    /// Those in which the engine has the same sign and size.
-    pub sizes: usize,
-    /// Figures that do not change in the kernel.
-    pub none: usize,
-    /// Those in which the engine claims an effect.
-    pub false_claims: usize,
-    /// Figures of which the kernel's runs do not tell whether they change: not scored.
-    pub undecided: usize,
 }
 
 /// The score of the engine over all pairs.
@@ -96,51 +79,41 @@ impl Row {
     }
 }
 
-impl Tally {
-    /// Adds a figure to the counts.
-    pub fn add(&mut self, row: &Row) {
-        match row.kernel.effect {
-            Effect::Undecided => self.undecided += 1,
-            Effect::None => {
-                self.none += 1;
-                self.false_claims += usize::from(row.is_false_claim());
-            }
-            Effect::Up | Effect::Down => {
-                self.effects += 1;
-                self.signs += usize::from(row.has_sign());
-                self.sizes += usize::from(row.has_size());
-            }
+/// Adds a figure to the counts.
+fn add(tally: &mut Tally, row: &Row) {
+    match row.kernel.effect {
+        Effect::Undecided => tally.undecided += 1,
+        Effect::None => {
+            tally.none += 1;
+            tally.false_claims += usize::from(row.is_false_claim());
+        }
+        Effect::Up | Effect::Down => {
+            tally.effects += 1;
+            tally.signs += usize::from(row.has_sign());
+            tally.sizes += usize::from(row.has_size());
         }
     }
+}
 
-    /// Returns the counts of these figures.
-    fn of<'a>(rows: impl Iterator<Item = &'a Row>) -> Self {
-        let mut tally = Self::default();
-        rows.for_each(|row| tally.add(row));
-        tally
-    }
+/// Returns the counts of these figures.
+fn counts<'a>(rows: impl Iterator<Item = &'a Row>) -> Tally {
+    let mut tally = Tally::default();
+    rows.for_each(|row| add(&mut tally, row));
+    tally
+}
 
-    /// Returns the share of signs that are right, 0 to 1; 1 if the kernel has no effect.
-    pub fn share_of_signs(&self) -> f64 {
-        match self.effects {
-            0 => 1.0,
-            n => self.signs as f64 / n as f64,
-        }
-    }
-
-    /// Returns signs, sizes and false claims as columns of a table.
-    fn columns(&self) -> [String; 4] {
-        let share = |part: usize, of: usize| match of {
-            0 => "-".to_owned(),
-            n => format!("{part} of {n}, {:.0} %", 100.0 * part as f64 / n as f64),
-        };
-        [
-            share(self.signs, self.effects),
-            share(self.sizes, self.effects),
-            share(self.false_claims, self.none),
-            self.undecided.to_string(),
-        ]
-    }
+/// Returns signs, sizes, false claims and undecided figures as columns of a table.
+fn columns(tally: &Tally) -> [String; 4] {
+    let share = |part: usize, of: usize| match of {
+        0 => "-".to_owned(),
+        n => format!("{part} of {n}, {:.0} %", 100.0 * part as f64 / n as f64),
+    };
+    [
+        share(tally.signs, tally.effects),
+        share(tally.sizes, tally.effects),
+        share(tally.false_claims, tally.none),
+        tally.undecided.to_string(),
+    ]
 }
 
 /// Judges one pair: a row for each headline figure that the kernel has on both sides and that is
@@ -185,10 +158,10 @@ fn produces(name: &str, (from, to): (&Samples, &Samples)) -> bool {
 impl Effects {
     /// Sums up the rows of all judged pairs.
     pub fn new(pairs: usize, rows: Vec<Row>, unmeasured: Vec<String>) -> Self {
-        let part = |apart: bool| Tally::of(rows.iter().filter(|row| row.held_out == apart));
+        let part = |apart: bool| counts(rows.iter().filter(|row| row.held_out == apart));
         let mut by_kind: BTreeMap<&str, Tally> = BTreeMap::new();
         for row in &rows {
-            by_kind.entry(&row.kind).or_default().add(row);
+            add(by_kind.entry(&row.kind).or_default(), row);
         }
         let mut kinds: Vec<(String, Tally)> = (by_kind.into_iter())
             .map(|(kind, tally)| (kind.to_owned(), tally))
@@ -207,6 +180,24 @@ impl Effects {
         }
     }
 
+    /// Returns the counts by kind of change, which verdicts quote.
+    pub fn score(&self, pairs: &Pairs) -> Score {
+        let mut kinds: BTreeMap<String, OfKind> = BTreeMap::new();
+        for pair in &pairs.pairs {
+            let of = kinds.entry(pair.kind.clone()).or_default();
+            of.keys.extend(pair.changed());
+        }
+        for row in &self.rows {
+            let of = kinds.get_mut(&row.kind).expect("rows are of these pairs");
+            add(&mut of.all, row);
+            let headline = pairs.figures.iter().find(|f| f.figure.name == row.figure);
+            for name in headline.iter().flat_map(|h| h.figure.names()) {
+                add(of.figures.entry(name.clone()).or_default(), row);
+            }
+        }
+        Score { kinds }
+    }
+
     /// Writes the table of kinds with the totals, then every miss with both ratios. Text is fitted
     /// to the screen.
     pub fn to_text(&self, form: Form, screen: Screen) -> String {
@@ -219,7 +210,7 @@ impl Effects {
         ];
         let line = |name: &str, tally: &Tally| {
             let mut cells = vec![name.to_owned()];
-            cells.extend(tally.columns());
+            cells.extend(columns(tally));
             cells
         };
         let mut lines: Vec<Vec<String>> = (self.kinds.iter())
@@ -227,12 +218,13 @@ impl Effects {
             .collect();
         lines.push(line("all but held-out pairs", &self.deciding));
         lines.push(line("held-out pairs", &self.held_out));
-        let all = Tally::of(self.rows.iter());
-        let [signs, sizes, claims, _] = all.columns();
+        let all = counts(self.rows.iter());
+        let [signs, sizes, claims, _] = columns(&all);
         let mut out = format!(
             "The engine has the sign of {signs}, and the size of {sizes}, of the kernel's effects in {} \
-             pairs. False claims where the kernel has no effect: {claims}.\n\n",
-            self.pairs
+             {}. False claims where the kernel has no effect: {claims}.\n\n",
+            self.pairs,
+            if self.pairs == 1 { "pair" } else { "pairs" }
         );
         out += &table(&head, &lines, form, screen);
         let misses: Vec<Vec<String>> = self.rows.iter().filter_map(miss_line).collect();
@@ -341,7 +333,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             words
         );
-        let tally = Tally::of(rows.iter());
+        let tally = counts(rows.iter());
         let expected = Tally {
             effects: 5,
             signs: 2,

@@ -61,6 +61,12 @@ pub fn run(args: &Validate, folder: &Path, simulate: Simulate<'_>) -> Result<(),
     };
     let mut say_nothing = |_: &str| {};
     let effects = judge(&all, &kept, preset, &options, simulate, &mut say_nothing)?;
+    if args.keep_score {
+        let path = folder.join("score.json");
+        let text = effects.score(&all).to_text();
+        std::fs::write(&path, text)
+            .map_err(|e| Failure::System(miette::miette!("`{}`: {e}", path.display())))?;
+    }
     if args.json {
         return text::print_json(&effects);
     }
@@ -143,6 +149,9 @@ mod tests {
         assert_eq!(go(dir.path(), &few, &worlds), Ok(0), "all are kept");
         assert_eq!(go(dir.path(), &[], &worlds), Ok(0));
         assert_eq!(go(dir.path(), &["--pair", "more"], &worlds), Ok(0));
+        assert_eq!(go(dir.path(), &["--keep-score"], &worlds), Ok(0));
+        let score = std::fs::read_to_string(dir.path().join("score.json")).unwrap();
+        assert!(score.contains("\"machine.sysctl.dirty_ratio\""), "{score}");
         let refused = go(dir.path(), &["--pair", "mor"], &worlds).unwrap_err();
         assert!(refused.contains("no pair `mor`"), "{refused}");
     }
@@ -150,8 +159,9 @@ mod tests {
     #[test]
     fn undecided_pairs_get_more_iterations() {
         let (dir, worlds) = (folder(), Failing::at(usize::MAX));
-        // With two runs a side nothing can be decided, with eight the pair `more` is. Runs that were
-        // made before are not repeated. The pair `limit`, below its floors, needs no more than two.
+        // With two runs a side nothing can be decided, with eight the pair `more` is. Runs that
+        // were made before are not repeated. The pair `limit`, below its floors, needs no more than
+        // two.
         let more = ["--measure", "--most-iterations", "9"];
         let ran = go(dir.path(), &more, &worlds);
         let text = std::fs::read_to_string(kept::path(dir.path())).unwrap();
