@@ -63,6 +63,8 @@ soak:
     tests/kernels/qemu-same-bytes target/release/lowmark 20
     for speed in 0.5 2 4; do tests/kernels/qemu-cpu-speed target/release/lowmark $speed; done
     tools/docs/blocks.py target/release/lowmark kernel
+    target/release/lowmark validate --effects --keep-score --quiet
+    git diff --exit-code data/validate/effects/score.json
     release/packages
     tests/release/packages
 
