@@ -162,6 +162,10 @@ impl Warrant {
     /// Returns a line of a terminal.
     pub fn line(&self) -> String {
         match self {
+            Self::Held(_, all, _) if all.effects == 0 => format!(
+                "beside a kernel, such changes: no effect in {} figures, {} claimed (docs/effects.md)",
+                all.none, all.false_claims
+            ),
             Self::Held(_, all, _) => format!(
                 "beside a kernel, such changes: sign {} of {}, size {} of {} (docs/effects.md)",
                 all.signs, all.effects, all.sizes, all.effects
@@ -309,7 +313,16 @@ mod tests {
                 "dirty limits",
                 kind(&["machine.sysctl.dirty_ratio"], BTreeMap::from(figures)),
             ),
-            ("disk", kind(&["machine.disk.kind"], BTreeMap::new())),
+            (
+                "swappiness",
+                OfKind {
+                    all: Tally {
+                        none: 11,
+                        ..Tally::default()
+                    },
+                    ..kind(&["machine.sysctl.swappiness"], BTreeMap::new())
+                },
+            ),
             ("kernel release", kind(&["release"], BTreeMap::new())),
         ];
         Score {
@@ -345,6 +358,16 @@ mod tests {
             sentence("reads"),
             format!("{whole}."),
             "too few of the figure"
+        );
+    }
+
+    #[test]
+    fn changes_without_an_effect_say_so() {
+        let swappiness = SYSCTL.replace("dirty_ratio", "swappiness");
+        let e = experiment("\"linux-6.12\", \"mine\"", &swappiness);
+        assert_eq!(
+            line(&e),
+            "beside a kernel, such changes: no effect in 11 figures, 0 claimed (docs/effects.md)"
         );
     }
 
