@@ -10,8 +10,8 @@ use crate::policy::{
     ReclaimThrottle, ReclaimWriteback, ReclaimedPages, References, UnwrittenPages,
 };
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
-use crate::world::event::{Event, TrackPath};
-use crate::world::{Audience, Class, Cost, Word32, World, WritebackControl, Writepage};
+use crate::world::event::TrackPath;
+use crate::world::{Class, Cost, Word32, World, WritebackControl, Writepage};
 use crate::{Mm, Pfn, queue};
 
 /// The outcome of one page's examination.
@@ -688,7 +688,6 @@ impl<W: World> Mm<W> {
         if !self.clear_page_dirty_for_io(pfn) {
             return Pageout::Clean;
         }
-        let z = self.frames.zone(pfn);
         let mut wbc = WritebackControl {
             for_reclaim: true,
             range_cyclic: false,
@@ -710,17 +709,8 @@ impl<W: World> Mm<W> {
             }
             Writepage::Started | Writepage::Redirtied => {}
         }
-        if !self.frames.has(pfn, flag::WRITEBACK) {
-            self.frames.clear_flags(pfn, flag::RECLAIM);
-        }
-        self.stat.inc(self.world.cpu(), z, ZoneStat::NrVmscanWrite);
-        self.emit(Audience::Sums, || Event::Writepage {
-            pfn,
-            file: !swap,
-            sync: wbc.sync_all,
-        });
+        self.count_pageout(pfn, !swap, wbc.sync_all, batch);
         self.unlock_isolated(pfn);
-        batch.pageout += 1;
         self.world.relax().await;
         Pageout::Success
     }

@@ -16,7 +16,6 @@ impl<W: World> Mm<W> {
     /// exit. As it stays isolated, its file cannot be truncated meanwhile.
     pub(super) async fn pageout_range(&self, pfn: Pfn, batch: &mut Batch) -> Pageout {
         let (mapping, index) = (self.frames.mapping(pfn), self.frames.index(pfn));
-        let z = self.frames.zone(pfn);
         let mut wbc = WritebackControl {
             for_reclaim: true,
             range_cyclic: false,
@@ -29,17 +28,21 @@ impl<W: World> Mm<W> {
         self.world
             .reclaim_writes_range(self, mapping, &mut wbc)
             .await;
+        self.count_pageout(pfn, true, wbc.sync_all, batch);
+        self.world.relax().await;
+        Pageout::Success
+    }
+
+    /// Counts a page that was handed to its filesystem (`file`) or to swap, and takes the mark off
+    /// one that was written at once. `sync`: the write was for data integrity.
+    #[inline(always)]
+    pub(super) fn count_pageout(&self, pfn: Pfn, file: bool, sync: bool, batch: &mut Batch) {
         if !self.frames.has(pfn, flag::WRITEBACK) {
             self.frames.clear_flags(pfn, flag::RECLAIM);
         }
+        let z = self.frames.zone(pfn);
         self.stat.inc(self.world.cpu(), z, ZoneStat::NrVmscanWrite);
-        self.emit(Audience::Sums, || Event::Writepage {
-            pfn,
-            file: true,
-            sync: false,
-        });
+        self.emit(Audience::Sums, || Event::Writepage { pfn, file, sync });
         batch.pageout += 1;
-        self.world.relax().await;
-        Pageout::Success
     }
 }
