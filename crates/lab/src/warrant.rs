@@ -2,8 +2,9 @@
 //! the same kind. The counts come from the committed score of the pairs of one change each
 //! (`data/validate/effects/score.json`, docs/effects.md).
 
-use crate::figures::claim::SummaryTable;
+use crate::figures::claim::{SummaryTable, baselines};
 use crate::model::{Cell, Experiment};
+use mm::Policy;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,21 +129,20 @@ impl Warrant {
     /// Finds the same by a score, for the leading figure `question`.
     fn by(score: &Score, experiment: &Experiment, question: &str) -> Option<Self> {
         let cells = &experiment.cells;
-        let compared: Vec<(&Cell, &Cell)> = cells
-            .iter()
-            .filter(|cell| !cell.baseline)
-            .filter_map(|cell| {
-                let group = cell.group();
-                let base = cells.iter().find(|c| c.baseline && c.group() == group)?;
-                Some((base, cell))
-            })
-            .collect();
-        let first = compared.first()?;
+        let of = baselines(cells);
+        let mut compared = (cells.iter().zip(&of))
+            .filter_map(|(cell, base)| Some((&cells[(*base)?], cell)))
+            .peekable();
+        let presets = JUDGED.map(|name| Policy::preset(name).expect("a preset"));
+        let first = compared.peek()?;
         let is_engine = cells.iter().all(|cell| cell.kernel.is_none());
-        if !is_engine || (judged_preset(first.0), judged_preset(first.1)) == (None, None) {
+        let judged = |cell| judged_preset(&presets, cell).is_some();
+        if !is_engine || !(judged(first.0) || judged(first.1)) {
             return None;
         }
-        let changed: BTreeSet<String> = compared.iter().flat_map(|(a, b)| changed(a, b)).collect();
+        let changed: BTreeSet<String> = compared
+            .flat_map(|(a, b)| changed(&presets, a, b))
+            .collect();
         if changed.is_empty() {
             return None;
         }
@@ -206,37 +206,41 @@ impl Warrant {
     }
 }
 
-/// Returns the judged preset whose switches a cell's policy has, whatever its sysctls; `None` if it
-/// has others.
-fn judged_preset(cell: &Cell) -> Option<&'static str> {
-    let mut presets = mm::policy::PRESETS.iter();
-    let found = presets.find(|preset| {
-        JUDGED.contains(&preset.name)
-            && changed_switches(&preset.policy(), &cell.spec.policy).is_empty()
-    });
-    found.map(|preset| preset.name)
+/// Returns the name of the preset whose switches a cell's policy has, whatever its sysctls; `None`
+/// if it has others.
+fn judged_preset<'a>(presets: &'a [Policy], cell: &Cell) -> Option<&'a str> {
+    let own = &cell.spec.policy;
+    let found = presets
+        .iter()
+        .find(|preset| own.clone().named(&preset.name) == **preset);
+    found.map(|preset| preset.name.as_str())
 }
 
 /// Returns the keys in which two cells' runs differ: of the machine and of the experiment, and
-/// switches of the policy by their bare names.
-fn changed(a: &Cell, b: &Cell) -> BTreeSet<String> {
-    let mut keys = match (judged_preset(a), judged_preset(b)) {
-        (Some(a), Some(b)) if a != b => BTreeSet::from(["release".to_owned()]),
-        _ => changed_switches(&a.spec.policy, &b.spec.policy),
-    };
-    let machine = |cell: &Cell| {
-        let mut machine = serde_json::to_value(&cell.spec.machine).unwrap_or_default();
-        // The name is a word for people.
-        if let Some(table) = machine.as_object_mut() {
-            table.remove("name");
+/// switches of the policy by their bare names. Names of machines and policies are words for people.
+fn changed(presets: &[Policy], a: &Cell, b: &Cell) -> BTreeSet<String> {
+    let mut keys = BTreeSet::new();
+    match (judged_preset(presets, a), judged_preset(presets, b)) {
+        (Some(a), Some(b)) if a != b => {
+            keys.insert("release".to_owned());
         }
-        machine
-    };
-    differences("machine", &machine(a), &machine(b), &mut keys);
-    let (before, behind) = (&a.spec.params, &b.spec.params);
-    let differ = |name: &&str| before.get(name) != behind.get(name);
-    let params = sim::Params::TABLE.iter().map(|p| p.name).filter(differ);
-    keys.extend(params.map(|name| format!("params.{name}")));
+        (Some(_), Some(_)) => {}
+        _ => {
+            differences("", &json(&a.spec.policy), &json(&b.spec.policy), &mut keys);
+            keys.remove("name");
+        }
+    }
+    if a.spec.machine != b.spec.machine {
+        let (a, b) = (json(&a.spec.machine), json(&b.spec.machine));
+        differences("machine", &a, &b, &mut keys);
+        keys.remove("machine.name");
+    }
+    if a.spec.params != b.spec.params {
+        let (before, behind) = (&a.spec.params, &b.spec.params);
+        let names = sim::Params::TABLE.iter().map(|p| p.name);
+        let differ = names.filter(|name| before.get(name) != behind.get(name));
+        keys.extend(differ.map(|name| format!("params.{name}")));
+    }
     if a.spec.filesystem != b.spec.filesystem {
         keys.insert("filesystem".into());
     }
@@ -246,13 +250,9 @@ fn changed(a: &Cell, b: &Cell) -> BTreeSet<String> {
     keys
 }
 
-/// Returns the names of the switches in which two policies differ.
-fn changed_switches(a: &mm::Policy, b: &mm::Policy) -> BTreeSet<String> {
-    let json = |policy: &mm::Policy| serde_json::to_value(policy).unwrap_or_default();
-    let mut keys = BTreeSet::new();
-    differences("", &json(a), &json(b), &mut keys);
-    keys.remove("name");
-    keys
+/// Returns a value in JSON.
+fn json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).expect("specifications have a JSON form")
 }
 
 /// Adds to `keys` the paths below `path` at which two JSON values differ, with dots between.

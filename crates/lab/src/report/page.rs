@@ -35,6 +35,9 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
             format!("{fitted} of {}", sim::Params::TABLE.len()),
         ));
     }
+    let tables = leading(outcomes, summary(outcomes));
+    let warrant = |t: &SummaryTable| Some(Warrant::of(e, t)?.sentence(&t.metric));
+    let warrant = tables.first().and_then(warrant);
     html(&HtmlReport {
         title: e.name.clone(),
         opening: match outcomes.measured() {
@@ -51,10 +54,7 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
         version: env!("CARGO_PKG_VERSION").into(),
         seed: e.seed,
         facts,
-        summary: leading(outcomes, summary(outcomes))
-            .into_iter()
-            .map(SummaryTable::readable)
-            .collect(),
+        summary: tables.into_iter().map(SummaryTable::readable).collect(),
         cells: e
             .cells
             .iter()
@@ -64,9 +64,6 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
         notes: match outcomes.measured() {
             true => all().flat_map(|r| r.notes.clone()).collect(),
             false => {
-                let tables = leading(outcomes, summary(outcomes));
-                let warrant = |t: &SummaryTable| Some(Warrant::of(e, t)?.sentence(&t.metric));
-                let warrant = tables.first().and_then(warrant);
                 let warrant = warrant.into_iter().collect();
                 [e.said.clone(), comparison.warnings(), warrant].concat()
             }
