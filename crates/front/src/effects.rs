@@ -4,15 +4,16 @@
 use crate::failure::Failure;
 use crate::runs::{failures, fitting_jobs};
 use lab::diagnostic::Diagnostic;
+use lab::figures::values::completed;
 use lab::model::{Experiment, Outcomes};
 use lab::runner::{self, Journal, RunOptions, Simulate};
 use lab::validate::beside::{ask, give_memory};
 use lab::validate::effects::kept::{self, Kept, OfSide};
-use lab::validate::effects::pairs::{Pair, Pairs, Side};
-use lab::validate::effects::rule::{Change, Effect};
+use lab::validate::effects::pairs::{Headline, Pair, Pairs, Side};
+use lab::validate::effects::rule::Effect;
 use lab::validate::effects::score::{self, Effects, Row, Samples};
 use lab::validate::tick_like_guest;
-use sim::{Outcome, RunResult};
+use sim::RunResult;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -96,7 +97,7 @@ struct Measuring<'a> {
     folder: &'a Path,
     kept: Kept,
     /// The results of iterations of this process by the side's key.
-    finished: BTreeMap<String, Vec<RunResult>>,
+    finished: BTreeMap<String, Results>,
     options: &'a RunOptions,
     simulate: Simulate<'a>,
     say: &'a mut dyn FnMut(&str),
@@ -130,7 +131,7 @@ impl Measuring<'_> {
             build,
             owned,
             iterations,
-            completed: finished(&results).count(),
+            completed: completed(&results).count(),
             figures: samples(self.pairs, &results),
         };
         self.finished.insert(key.clone(), results);
@@ -152,23 +153,24 @@ impl Measuring<'_> {
     /// Returns true if the samples of a figure of this pair do not tell whether it changes.
     fn is_undecided(&self, pair: &Pair) -> bool {
         let of = |side: &Side| &self.kept.sides[&side.key()].figures;
-        let (from, to) = (of(&pair.from), of(&pair.to));
+        let samples = (of(&pair.from), of(&pair.to));
         pair.figures.iter().any(|name| {
-            let headline = self.pairs.figures.iter().find(|f| f.figure.name == *name);
-            let floor = headline.expect("a pair's figures are known").floor;
-            let samples = from.get(name).zip(to.get(name));
-            let change = samples.and_then(|(from, to)| Change::of(from, to, floor));
+            let change = score::change(self.pairs, name, samples);
             change.is_some_and(|change| change.effect == Effect::Undecided)
         })
     }
 }
 
-/// Results of a side's iterations, the first of them first.
-struct Finished(Vec<RunResult>);
+/// Results of a side's iterations, the first of them first. Only those of an interrupted run lack,
+/// which is an error.
+type Results = Vec<Option<RunResult>>;
+
+/// Results that need not be run again.
+struct Finished(Results);
 
 impl Journal for Finished {
     fn earlier(&mut self, _: u32, iteration: u32) -> Option<RunResult> {
-        self.0.get(iteration as usize).cloned()
+        self.0.get(iteration as usize)?.clone()
     }
 
     /// Does nothing: the outcomes hold all results.
@@ -197,20 +199,14 @@ fn run(
 }
 
 /// Returns the results of the only cell of an experiment, the first iteration first.
-fn all_of(outcomes: Outcomes) -> Vec<RunResult> {
-    let results = outcomes.results.into_iter().next().unwrap_or_default();
-    results.into_iter().flatten().collect()
-}
-
-/// Returns the results of iterations that completed.
-fn finished(results: &[RunResult]) -> impl Iterator<Item = &RunResult> {
-    results.iter().filter(|r| r.outcome == Outcome::Completed)
+fn all_of(outcomes: Outcomes) -> Results {
+    outcomes.results.into_iter().next().unwrap_or_default()
 }
 
 /// Returns the values of all headline figures of a side's results.
-fn samples(pairs: &Pairs, results: &[RunResult]) -> Samples {
-    let of = |headline: &lab::validate::effects::pairs::Headline| {
-        let values = finished(results).filter_map(|r| headline.figure.value(r));
+fn samples(pairs: &Pairs, results: &[Option<RunResult>]) -> Samples {
+    let of = |headline: &Headline| {
+        let values = completed(results).filter_map(|r| headline.figure.value(r));
         (headline.figure.name.clone(), values.collect::<Vec<f64>>())
     };
     let all = pairs.figures.iter().map(of);
@@ -229,7 +225,6 @@ pub fn judge(
     preset: Option<&str>,
     options: &RunOptions,
     simulate: Simulate<'_>,
-    say: &mut dyn FnMut(&str),
 ) -> Result<Effects, Failure> {
     let is_kept = |side: &Side| kept.sides.contains_key(&side.key());
     let (measured, unmeasured): (Vec<&Pair>, Vec<&Pair>) =
@@ -240,8 +235,8 @@ pub fn judge(
             "accepted: pairs whose sides were measured; `--measure` runs those that lack";
         return Err(input(Diagnostic::placeless(what, accepted)));
     }
-    // Iterations of the engine and their results by the side's key and the settings of its policy.
-    let mut ran: BTreeMap<String, (u32, Vec<RunResult>)> = BTreeMap::new();
+    // The engine's results by the side's key and the settings of its policy.
+    let mut ran: BTreeMap<String, Results> = BTreeMap::new();
     let mut rows: Vec<Row> = Vec::new();
     for pair in &measured {
         let kernel = |side: &Side| &kept.sides[&side.key()].figures;
@@ -253,19 +248,16 @@ pub fn judge(
         let judged = loop {
             for side in sides {
                 let of = &kept.sides[&side.key()];
-                let (had, results) = ran.entry(side.engine_key()).or_default();
-                if *had < iterations {
-                    say(&side.label());
+                let results = ran.entry(side.engine_key()).or_default();
+                if results.len() < iterations as usize {
                     let journal = Finished(std::mem::take(results));
-                    (*had, *results) = (
-                        iterations,
-                        in_engine(side, of, preset, iterations, journal, (options, simulate))?,
-                    );
+                    *results =
+                        in_engine(side, of, preset, iterations, journal, (options, simulate))?;
                 }
             }
             // A side that another pair shares may have more iterations by now.
             let engine = sides.map(|side| {
-                let results = &ran[&side.engine_key()].1;
+                let results = &ran[&side.engine_key()];
                 samples(pairs, &results[..results.len().min(iterations as usize)])
             });
             let judged = score::judge(pairs, pair, kernels, (&engine[0], &engine[1]));
@@ -290,7 +282,7 @@ fn in_engine(
     iterations: u32,
     mut journal: Finished,
     (options, simulate): (&RunOptions, Simulate<'_>),
-) -> Result<Vec<RunResult>, Failure> {
+) -> Result<Results, Failure> {
     let experiment = side.in_engine(&of.release, preset, iterations);
     let mut experiment = experiment.map_err(input)?;
     let hz = kernel::build::ticks::of_name(&of.kernel);

@@ -131,28 +131,39 @@ impl Kept {
     /// Returns the text of the file: a JSON object with a line for each scenario, so that
     /// differences between versions are readable.
     pub fn to_text(&self) -> String {
-        let mut out = String::from("{\n");
-        for (key, value) in [
+        let head = [
             ("format", &self.format),
             ("kernel", &self.kernel),
             ("release", &self.release),
             ("build", &self.build),
             ("figures", &self.figures),
-        ] {
-            let _ = writeln!(out, "  \"{key}\": {},", json(value));
-        }
-        out += "  \"scenarios\": {";
-        for (i, (name, of)) in self.scenarios.iter().enumerate() {
-            let comma = if i > 0 { "," } else { "" };
-            let _ = write!(out, "{comma}\n    {}: {}", json(name), json(of));
-        }
-        out += "\n  }\n}\n";
-        out
+        ];
+        to_lines(&head, "scenarios", &self.scenarios)
     }
 }
 
+/// Returns a JSON object with the texts of `head`, each in a line, and behind them the object
+/// `name` with a line for each of its entries.
+pub(super) fn to_lines(
+    head: &[(&str, &String)],
+    name: &str,
+    entries: &BTreeMap<String, impl Serialize>,
+) -> String {
+    let mut out = String::from("{\n");
+    for (key, value) in head {
+        let _ = writeln!(out, "  \"{key}\": {},", json(value));
+    }
+    let _ = write!(out, "  \"{name}\": {{");
+    for (i, (key, of)) in entries.iter().enumerate() {
+        let comma = if i > 0 { "," } else { "" };
+        let _ = write!(out, "{comma}\n    {}: {}", json(key), json(of));
+    }
+    out += "\n  }\n}\n";
+    out
+}
+
 /// Returns the JSON text of a value.
-pub(super) fn json(value: &impl Serialize) -> String {
+fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("figures have a JSON form")
 }
 
@@ -225,7 +236,7 @@ pub fn write(path: &Path, kept: &Kept) -> std::io::Result<()> {
 ///
 /// # Errors
 /// Returns the error of the system.
-pub(super) fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+pub fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;

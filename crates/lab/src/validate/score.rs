@@ -3,9 +3,7 @@
 
 use super::suite::held_out;
 use super::{Pair, Standing};
-use crate::report::RULED;
 use crate::report::terminal::Screen;
-use comfy_table::Table as Ruled;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -138,7 +136,7 @@ impl Verdict {
     /// Returns the table of scenarios that are held out (`apart`), or of those that are not:
     /// figures inside, their share, where and when the runs part first, and completed iterations of
     /// kernel and preset.
-    fn rows_of(&self, apart: bool) -> Grid {
+    fn rows_of(&self, apart: bool) -> Vec<Vec<String>> {
         let parting = |row: &Row| match &row.pair.parting {
             None => "-".to_owned(),
             Some(p) => format!("{}, {:.1} s", p.column, p.at),
@@ -155,47 +153,18 @@ impl Verdict {
                 format!("{}+{}", row.pair.completed.0, row.pair.completed.1),
             ]
         };
-        Grid {
-            header: ["scenario", "inside", "share", "they part first in", "n"].map(String::from),
-            lines: self.part(apart).map(line).collect(),
-        }
+        self.part(apart).map(line).collect()
     }
 }
 
+/// The header of the table of scenarios.
+const HEADER: [&str; 5] = ["scenario", "inside", "share", "they part first in", "n"];
+
 /// Formats the share of `inside` among `live` (scored) figures in per cent; `-` if none is scored.
-fn percent(inside: usize, live: usize) -> String {
+pub(super) fn percent(inside: usize, live: usize) -> String {
     match live {
         0 => "-".to_owned(),
         n => format!("{:.0} %", 100.0 * inside as f64 / n as f64),
-    }
-}
-
-/// A table that can be written in two forms.
-struct Grid {
-    header: [String; 5],
-    lines: Vec<Vec<String>>,
-}
-
-impl Grid {
-    /// Returns the table with ruled lines, fitted to a screen.
-    fn text(&self, screen: Screen) -> String {
-        let mut table = Ruled::new();
-        table.load_style(RULED);
-        table.set_header(&self.header);
-        self.lines.iter().for_each(|line| {
-            table.add_row(line);
-        });
-        screen.fitted(table).to_string()
-    }
-
-    /// Returns the table in Markdown.
-    fn markdown(&self) -> String {
-        let mut out = format!("| {} |\n", self.header.join(" | "));
-        let _ = writeln!(out, "|{}", "---|".repeat(self.header.len()));
-        for line in &self.lines {
-            let _ = writeln!(out, "| {} |", line.join(" | "));
-        }
-        out
     }
 }
 
@@ -206,6 +175,30 @@ pub enum Form {
     Text,
     /// Markdown tables for a page.
     Markdown,
+}
+
+impl Form {
+    /// Returns a table in this form, with a newline at its end. Ruled tables are fitted to the
+    /// screen.
+    pub(super) fn table(self, header: &[&str], lines: &[Vec<String>], screen: Screen) -> String {
+        match self {
+            Self::Text => {
+                let mut table = screen.table(header);
+                lines.iter().for_each(|line| {
+                    table.add_row(line);
+                });
+                format!("{table}\n")
+            }
+            Self::Markdown => {
+                let mut out = format!("| {} |\n", header.join(" | "));
+                let _ = writeln!(out, "|{}", "---|".repeat(header.len()));
+                for line in lines {
+                    let _ = writeln!(out, "| {} |", line.join(" | "));
+                }
+                out
+            }
+        }
+    }
 }
 
 /// Writes for each preset the totals with the table of scenarios that decide, the same of held-out
@@ -231,21 +224,13 @@ pub fn to_text(verdicts: &[Verdict], form: Form, screen: Screen) -> String {
             } else {
                 verdict.deciding
             };
-            let grid = verdict.rows_of(apart);
-            if grid.lines.is_empty() {
+            let rows = verdict.rows_of(apart);
+            if rows.is_empty() {
                 continue;
             }
             let share = percent(inside, live);
             let _ = writeln!(out, "{name}: {inside} of {live} figures inside ({share})\n");
-            let _ = writeln!(
-                out,
-                "{}",
-                if form == Form::Text {
-                    grid.text(screen) + "\n"
-                } else {
-                    grid.markdown()
-                }
-            );
+            let _ = writeln!(out, "{}", form.table(&HEADER, &rows, screen));
         }
         let few: Vec<&str> = verdict
             .rows

@@ -5,10 +5,9 @@
 //! are not found.
 
 use crate::diagnostic::Diagnostic;
-use crate::validate::kept::{json, write_whole};
+use crate::validate::kept::{to_lines, write_whole};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The name of the file in a folder of pairs.
@@ -63,17 +62,8 @@ impl Kept {
 
     /// Returns the text of the file: a JSON object with a line for each side.
     pub fn to_text(&self) -> String {
-        let mut out = String::from("{\n");
-        for (key, value) in [("format", &self.format), ("figures", &self.figures)] {
-            let _ = writeln!(out, "  \"{key}\": {},", json(value));
-        }
-        out += "  \"sides\": {";
-        for (i, (key, of)) in self.sides.iter().enumerate() {
-            let comma = if i > 0 { "," } else { "" };
-            let _ = write!(out, "{comma}\n    {}: {}", json(key), json(of));
-        }
-        out += "\n  }\n}\n";
-        out
+        let head = [("format", &self.format), ("figures", &self.figures)];
+        to_lines(&head, "sides", &self.sides)
     }
 
     /// Writes the file into a folder, completely or not at all.

@@ -280,6 +280,15 @@ pub fn read(folder: &Path) -> Result<Pairs, Diagnostic> {
 }
 
 impl Pairs {
+    /// Returns the headline figure that a pair names.
+    ///
+    /// # Panics
+    /// Panics if no figure has the name; [`read`] refuses pairs that name such a figure.
+    pub fn headline(&self, name: &str) -> &Headline {
+        let found = self.figures.iter().find(|f| f.figure.name == name);
+        found.expect("a figure that a pair names")
+    }
+
     /// Returns the sides that kernels run, each once, in the order of the pairs.
     pub fn sides(&self) -> Vec<&Side> {
         let mut seen = BTreeSet::new();

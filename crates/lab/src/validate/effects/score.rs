@@ -3,12 +3,10 @@
 
 use super::pairs::{Pair, Pairs};
 use super::rule::{Change, Effect};
-use crate::report::RULED;
 use crate::report::terminal::Screen;
-use crate::validate::score::Form;
+use crate::validate::score::{Form, percent};
 use crate::validate::suite::held_out;
 use crate::warrant::{OfKind, Score, Tally};
-use comfy_table::Table as Ruled;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -106,7 +104,7 @@ fn counts<'a>(rows: impl Iterator<Item = &'a Row>) -> Tally {
 fn columns(tally: &Tally) -> [String; 4] {
     let share = |part: usize, of: usize| match of {
         0 => "-".to_owned(),
-        n => format!("{part} of {n}, {:.0} %", 100.0 * part as f64 / n as f64),
+        n => format!("{part} of {n}, {}", percent(part, n)),
     };
     [
         share(tally.signs, tally.effects),
@@ -114,6 +112,12 @@ fn columns(tally: &Tally) -> [String; 4] {
         share(tally.false_claims, tally.none),
         tally.undecided.to_string(),
     ]
+}
+
+/// Returns the change of a headline figure between two sides. `None` if a side does not have it, or
+/// no value is above its floor.
+pub fn change(pairs: &Pairs, name: &str, (from, to): (&Samples, &Samples)) -> Option<Change> {
+    Change::of(from.get(name)?, to.get(name)?, pairs.headline(name).floor)
 }
 
 /// Judges one pair: a row for each headline figure that the kernel has on both sides and that is
@@ -124,20 +128,16 @@ pub fn judge(
     kernel: (&Samples, &Samples),
     engine: (&Samples, &Samples),
 ) -> Vec<Row> {
-    let change = |name: &str, (from, to): (&Samples, &Samples)| {
-        let headline = pairs.figures.iter().find(|f| f.figure.name == name)?;
-        Change::of(from.get(name)?, to.get(name)?, headline.floor)
-    };
     let row = |name: &String| {
         Some(Row {
             pair: pair.name.clone(),
             kind: pair.kind.clone(),
             held_out: held_out(&pair.name),
             figure: name.clone(),
-            kernel: change(name, kernel)?,
+            kernel: change(pairs, name, kernel)?,
             engine: match produces(name, engine) {
                 // All values are below the floor: nothing changes.
-                true => Some(change(name, engine).unwrap_or(Change {
+                true => Some(change(pairs, name, engine).unwrap_or(Change {
                     effect: Effect::None,
                     ratio: 1.0,
                     medians: (0.0, 0.0),
@@ -190,8 +190,7 @@ impl Effects {
         for row in &self.rows {
             let of = kinds.get_mut(&row.kind).expect("rows are of these pairs");
             add(&mut of.all, row);
-            let headline = pairs.figures.iter().find(|f| f.figure.name == row.figure);
-            for name in headline.iter().flat_map(|h| h.figure.names()) {
+            for name in pairs.headline(&row.figure).figure.names() {
                 add(of.figures.entry(name.clone()).or_default(), row);
             }
         }
@@ -226,12 +225,12 @@ impl Effects {
             self.pairs,
             if self.pairs == 1 { "pair" } else { "pairs" }
         );
-        out += &table(&head, &lines, form, screen);
+        out += &form.table(&head, &lines, screen);
         let misses: Vec<Vec<String>> = self.rows.iter().filter_map(miss_line).collect();
         if !misses.is_empty() {
             out += "\nMisses:\n\n";
             let head = ["pair", "figure", "kernel", "engine", "miss"];
-            out += &table(&head, &misses, form, screen);
+            out += &form.table(&head, &misses, screen);
         }
         if !self.unmeasured.is_empty() {
             let _ = write!(
@@ -259,28 +258,6 @@ fn miss_line(row: &Row) -> Option<Vec<String>> {
         row.engine.map_or("unsupported".to_owned(), words),
         miss.to_owned(),
     ])
-}
-
-/// Returns a table of a terminal or of a page.
-fn table(head: &[&str], lines: &[Vec<String>], form: Form, screen: Screen) -> String {
-    match form {
-        Form::Text => {
-            let mut table = Ruled::new();
-            table.load_style(RULED);
-            table.set_header(head);
-            lines.iter().for_each(|line| {
-                table.add_row(line);
-            });
-            screen.fitted(table).to_string() + "\n"
-        }
-        Form::Markdown => {
-            let mut out = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
-            for line in lines {
-                let _ = writeln!(out, "| {} |", line.join(" | "));
-            }
-            out
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use lab::diagnostic::{Diagnostic, one_of};
 use lab::runner::{RunOptions, Simulate};
 use lab::validate::effects::kept;
 use lab::validate::effects::pairs::{self, Pairs};
+use lab::validate::kept::write_whole;
 use lab::validate::score::Form;
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -59,12 +60,11 @@ pub fn run(args: &Validate, folder: &Path, simulate: Simulate<'_>) -> Result<(),
             })?
         }
     };
-    let mut say_nothing = |_: &str| {};
-    let effects = judge(&all, &kept, preset, &options, simulate, &mut say_nothing)?;
+    let effects = judge(&all, &kept, preset, &options, simulate)?;
     if args.keep_score {
         let path = folder.join("score.json");
         let text = effects.score(&all).to_text();
-        std::fs::write(&path, text)
+        write_whole(&path, &text)
             .map_err(|e| Failure::System(miette::miette!("`{}`: {e}", path.display())))?;
     }
     if args.json {
