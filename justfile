@@ -40,33 +40,10 @@ bench-gate *ARGS:
 swarm N="1000":
     cargo run --release --locked -p swarm -- {{ if N == "0" { "" } else { N } }}
 
-# They are the tests that are ignored elsewhere because they take long, power cuts under the live
-# cache, 10,000 kills of it, 200 kills of a run with resumption, each system call of the tool
-# failing in turn, each parameter at its ends, deliberate bugs, and tests with real kernels.
+# It takes hours on two cores; `.ci/soak --list` names its steps, and `just soak STEP …` runs some.
 # Runs the long tests.
-soak:
-    cargo build --release --locked --workspace
-    cargo test --release --locked --workspace -- --ignored
-    LOWMARK_SEEDS=1500 cargo test --release --locked -p lowmark-cache --test faulty
-    LOWMARK_KILLS=10000 cargo test --release --locked -p lowmark-cache --test kill
-    LOWMARK_KILLS=1000 cargo test --release --locked -p lowmark-cache --test kv
-    tests/mutants/seen
-    tests/output/kill.py target/release/lowmark 200
-    tests/output/faults.py target/release/lowmark
-    cargo run --release --locked -p swarm -- --ends
-    cargo run --release --locked -p swarm -- --trends
-    target/release/lowmark kernel build --debian 6.12
-    target/release/lowmark kernel build --debian 6.1
-    for kernel in 6.12 6.1; do LOWMARK_TEST_KERNEL=$kernel cargo test --locked -p kernel -p lowmark --test '*'; done
-    tests/kernels/same-bytes target/release/lowmark 20
-    target/release/lowmark kernel add --debian-image 6.12
-    tests/kernels/qemu-same-bytes target/release/lowmark 20
-    for speed in 0.5 2 4; do tests/kernels/qemu-cpu-speed target/release/lowmark $speed; done
-    tools/docs/blocks.py target/release/lowmark kernel
-    target/release/lowmark validate --effects --keep-score --quiet
-    git diff --exit-code data/validate/effects/score.json
-    release/packages
-    tests/release/packages
+soak *STEPS:
+    .ci/soak {{STEPS}}
 
 # Needs mdbook (`cargo install mdbook`). Runs the `ci` blocks of pages and compares their output.
 # Builds the book into target/book.
