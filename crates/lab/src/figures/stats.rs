@@ -3,6 +3,8 @@
 //! Conventions follow benchstat (`~` where nothing can be claimed, p and n always shown) and
 //! hyperfine (outliers are reported, never dropped).
 
+use std::sync::OnceLock;
+
 use serde::Serialize;
 use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Normal, StudentsT};
 
@@ -145,7 +147,10 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let (nf, mf) = (n as f64, m as f64);
     let u = rank_sum - nf * (nf + 1.0) / 2.0;
     let mean = nf * mf / 2.0;
-    if ties == 0.0 && n <= 30 && m <= 30 {
+    if doubled[0] == doubled[doubled.len() - 1] {
+        return 1.0;
+    }
+    if ties == 0.0 && n.max(m) <= MOST_APART {
         let least = u.min(nf * mf - u) as usize;
         return (2.0 * exact_tail(n, m, least)).min(1.0);
     }
@@ -185,26 +190,49 @@ pub fn warning_of_few(least: usize) -> Option<String> {
     }
 }
 
-/// Returns P(U ≤ u) for samples of `n` and `m` values under the null hypothesis, by counting for
-/// each value of U the subsets of ranks that give it, with the recurrence f(n, m, u).
+/// The largest sample without ties whose p-value is counted.
+const MOST_APART: usize = 30;
+
+/// Returns P(U ≤ u) for samples of `n` and `m` values under the null hypothesis, each at most
+/// [`MOST_APART`]. The distribution of a pair of sizes is counted once: a sweep of a thousand cells
+/// asks for it tens of thousands of times.
 fn exact_tail(n: usize, m: usize, u: usize) -> f64 {
+    static KNOWN: [[OnceLock<Box<[f64]>>; MOST_APART + 1]; MOST_APART + 1] =
+        [const { [const { OnceLock::new() }; MOST_APART + 1] }; MOST_APART + 1];
+    KNOWN[n][m].get_or_init(|| counted_tails(n, m))[u.min(n * m)]
+}
+
+/// Returns P(U ≤ u) for each u of 0 to n·m, by counting for each value of U the subsets of ranks
+/// that give it, with the recurrence f(n, m, u).
+fn counted_tails(n: usize, m: usize) -> Box<[f64]> {
     // Counts of subsets of 1..=n+m of size n by U, built item by item.
     let most = n * m;
     let mut counts = vec![vec![0.0f64; most + 1]; n + 1];
     counts[0][0] = 1.0;
     for item in 0..n + m {
         for k in (0..n.min(item + 1)).rev() {
+            // The rank of the item among those that the subset leaves out.
             let add = item - k;
-            for v in (0..=most.saturating_sub(add)).rev() {
-                let c = counts[k][v];
-                if c > 0.0 && v + add <= most {
-                    counts[k + 1][v + add] += c;
-                }
+            if add <= most {
+                add_shifted(&mut counts, k, most + 1 - add, add);
             }
         }
     }
     let total: f64 = counts[n].iter().sum();
-    counts[n][..=u.min(most)].iter().sum::<f64>() / total
+    let mut below = 0.0;
+    let tail = |count: &f64| {
+        below += count;
+        below / total
+    };
+    counts[n].iter().map(tail).collect()
+}
+
+/// Adds the first `len` counts of the subsets of `k` items to those of `k + 1`, `by` places on.
+fn add_shifted(counts: &mut [Vec<f64>], k: usize, len: usize, by: usize) {
+    let (fewer, more) = counts.split_at_mut(k + 1);
+    for (into, subsets) in more[0][by..].iter_mut().zip(&fewer[k][..len]) {
+        *into += subsets;
+    }
 }
 
 /// The most values of two samples with ties whose p-value is counted: the count takes time with
@@ -223,10 +251,7 @@ fn exact_tied(doubled: &[usize], n: usize, seen: usize) -> f64 {
     let mut most = 0;
     for (item, rank) in doubled.iter().enumerate() {
         for k in (0..n.min(item + 1)).rev() {
-            for sum in 0..=most {
-                let subsets = counts[k][sum];
-                counts[k + 1][sum + rank] += subsets;
-            }
+            add_shifted(&mut counts, k, most + 1, *rank);
         }
         most += rank;
     }
