@@ -142,7 +142,7 @@ fn what_a_script_finds_is_there_and_not_cached() {
 fn swap_and_a_second_filesystem() {
     let Some(kernel) = kernel() else { return };
     let mut spec = spec("dd if=/dev/zero of=mnt2/z bs=64k count=8000");
-    spec.machine.boot.anon = Size(84 << 20);
+    spec.machine.boot.anon = Size(112 << 20);
     spec.machine.sysctl.swappiness = 100;
     spec.machine.swap = Some(SwapSpec {
         size: Size(256 << 20),
