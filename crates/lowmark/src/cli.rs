@@ -28,7 +28,8 @@ pub use running::{Learn, Record, Report, Undo};
 pub use tune::Tune;
 pub use validate::Validate;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,6 +44,29 @@ pub struct Cli {
     /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Parses a command line, whose first word is the program's name. A negative number behind an
+/// option is its value, so that the error is about the number and not about an option `-1`.
+///
+/// # Errors
+/// Returns clap's error, which may be the help text.
+pub fn parse(
+    words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> Result<Cli, clap::Error> {
+    let definition = with_negative_numbers(Cli::command());
+    Cli::from_arg_matches(&definition.try_get_matches_from(words)?)
+}
+
+/// Returns a command whose options take negative numbers as values, in all of its subcommands.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let numbers = |arg: clap::Arg| {
+        let takes_value = !arg.is_positional() && arg.get_action().takes_values();
+        arg.allow_negative_numbers(takes_value)
+    };
+    command
+        .mut_args(numbers)
+        .mut_subcommands(with_negative_numbers)
 }
 
 /// The subcommands.
@@ -597,7 +621,6 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definition_holds() {
@@ -708,6 +731,19 @@ mod tests {
             }
         });
         assert!(taken.iter().all(|&n| n > 100), "{taken:?}");
+    }
+
+    /// The error of clap's own parser is about an option `-1`, and its tip `-- -1` would be read as
+    /// the experiment's name.
+    #[test]
+    fn a_negative_number_is_refused_as_a_value() {
+        for (command, option) in [("run", "--seed"), ("run", "--jobs"), ("tune", "--seed")] {
+            let Err(e) = parse(["lowmark", command, option, "-1"]) else {
+                panic!("{option} -1 was taken")
+            };
+            let text = e.to_string();
+            assert!(text.contains("invalid value '-1' for '--"), "{text}");
+        }
     }
 
     #[test]

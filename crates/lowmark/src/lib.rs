@@ -24,7 +24,6 @@ mod text;
 
 pub use front::failure::MORE_MEMORY;
 
-use clap::Parser;
 use clap::builder::StyledStr;
 use front::failure::Failure;
 use mm::NoMemory;
@@ -44,7 +43,7 @@ const STACK: usize = 8 << 20;
 /// # Panics
 /// Passes on a panic of a command, which is a bug.
 pub fn main() -> ExitCode {
-    let cli = match cli::Cli::try_parse() {
+    let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(e) => return refused(&e),
     };
@@ -93,7 +92,7 @@ fn of_escaped(args: impl Iterator<Item = OsString>) -> Option<StyledStr> {
     if escaped.iter().zip(&words).all(|(e, w)| e == w) {
         return None;
     }
-    let refused = cli::Cli::try_parse_from(escaped.iter().map(|word| &**word));
+    let refused = cli::parse(escaped.iter().map(|word| &**word));
     Some(match refused {
         Err(e) if e.use_stderr() => e.render(),
         // Escaped, the words are right: a name may hold no such character.
