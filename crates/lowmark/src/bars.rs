@@ -1,4 +1,4 @@
-//! Progress bars of runs and of trials, on a terminal.
+//! Progress of runs and of trials: bars on a terminal, seldom a line in a log.
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use lab::runner::{Progress, ShowProgress};
@@ -31,11 +31,38 @@ fn bar(len: u64, style: ProgressStyle) -> ProgressBar {
     bar
 }
 
-/// Shows iterations done, time left, and how much faster simulated time passes than real time.
+/// Time between two lines about a run whose standard error is no terminal, and before the first.
+const BETWEEN_LINES: Duration = Duration::from_secs(30);
+
+/// Shows iterations done, time left, and how much faster simulated time passes than real time. In
+/// a log these are a line at most every [`BETWEEN_LINES`].
 struct Iterations {
     bar: ProgressBar,
     start: Instant,
+    /// When the last line was written; the start if none was.
+    said: Instant,
     finished_ns: u64,
+}
+
+impl Iterations {
+    /// Writes a line about the progress if no bar is drawn and the last line is long ago.
+    fn say(&mut self) {
+        if !self.bar.is_hidden() || self.said.elapsed() < BETWEEN_LINES {
+            return;
+        }
+        self.said = Instant::now();
+        let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
+        eprintln!("{}", line(done, all, self.start.elapsed(), self.bar.eta()));
+    }
+}
+
+/// Returns a log's line about a run: iterations done and in all, time gone and left.
+fn line(done: u64, all: u64, gone: Duration, eta: Duration) -> String {
+    let gone = HumanDuration(Duration::from_secs(gone.as_secs()));
+    let left = left(done, eta);
+    let left = left.trim_end_matches(", ");
+    let comma = if left.is_empty() { "" } else { ", " };
+    format!("{done} of {all} iterations, {gone} gone{comma}{left}")
 }
 
 /// Returns the bar of a run of so many iterations.
@@ -47,9 +74,11 @@ pub fn iterations(len: u64) -> Box<dyn Progress> {
     .with_key("left", |state: &ProgressState, out: &mut dyn fmt::Write| {
         let _ = out.write_str(&left(state.pos(), state.eta()));
     });
+    let start = Instant::now();
     Box::new(Iterations {
         bar: bar(len, style),
-        start: Instant::now(),
+        start,
+        said: start,
         finished_ns: 0,
     })
 }
@@ -67,6 +96,7 @@ impl Progress for Iterations {
     fn finished(&mut self, sim_ns: u64) {
         self.finished_ns += sim_ns;
         self.bar.inc(1);
+        self.say();
     }
 
     /// Shows the pace beside the bar, in simulated seconds per real second since the start.
@@ -76,6 +106,7 @@ impl Progress for Iterations {
             let pace = (self.finished_ns + sim_ns) as f64 / 1e9 / wall;
             self.bar.set_message(format!("{pace:.0} simulated s per s"));
         }
+        self.say();
     }
 
     fn clear(&mut self) {
@@ -137,6 +168,19 @@ mod tests {
         assert_eq!(left(0, Duration::from_secs(9)), "");
         assert_eq!(left(1, Duration::from_millis(300)), "");
         assert_eq!(left(1, Duration::from_secs(75)), "75 seconds left, ");
+    }
+
+    #[test]
+    fn a_line_of_a_log_says_how_far_a_run_is() {
+        let seconds = Duration::from_secs;
+        assert_eq!(
+            line(12, 80, seconds(30), seconds(170)),
+            "12 of 80 iterations, 30 seconds gone, 3 minutes left"
+        );
+        assert_eq!(
+            line(0, 80, seconds(61), seconds(0)),
+            "0 of 80 iterations, 61 seconds gone"
+        );
     }
 
     #[test]
