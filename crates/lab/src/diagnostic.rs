@@ -41,11 +41,14 @@ impl Source {
     }
 }
 
-/// Most bytes of source shown around a mistake; above that, long lines are cut.
-const MOST_SHOWN: usize = 4000;
-/// Bytes of a long line that are shown before and after the beginning of the mistake.
-const BEFORE: usize = 60;
-const AFTER: usize = 160;
+/// Most bytes of a source line that are shown whole; of a longer one, the part around the mistake.
+const MOST_SHOWN: usize = 160;
+/// Most lines of source shown around a mistake that reaches over many.
+const MOST_LINES: usize = 40;
+/// Bytes of a long line that are shown before and after the beginning of the mistake, which fill a
+/// terminal of 80 columns beside the line's number.
+const BEFORE: usize = 24;
+const AFTER: usize = 44;
 
 impl Source {
     /// Returns the lines around a mistake in full, with so many lines before and after it, for
@@ -64,7 +67,9 @@ impl Source {
     fn cut(&self, span: &Range<usize>) -> Option<Range<usize>> {
         let whole: SourceSpan = (span.start, span.len()).into();
         let lines = self.lines(&whole, 1, 1).ok()?;
-        if lines.data().len() <= MOST_SHOWN {
+        let mut lines = lines.data().split(|&byte| byte == b'\n');
+        let short = |line: &[u8]| line.len() <= MOST_SHOWN;
+        if lines.by_ref().take(MOST_LINES).all(short) && lines.next().is_none() {
             return None;
         }
         let text = self.text();
@@ -368,14 +373,15 @@ mod tests {
             let all = report(&text, start..start + 5, "it is wrong");
             assert!(all.contains(&format!("f.toml:2:{}", before + 1)), "{all}");
             assert!(all.contains("wrong") && all.contains("here"), "{all}");
-            assert!(all.len() < 6000, "{} bytes", all.len());
+            let widest = all.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(80), "{widest:?} columns: {all}");
             // The label covers the rest of the line.
             let all = report(&text, start..start + 5 + after, "it is wrong");
-            assert!(all.contains("here") && all.len() < 6000, "{all}");
+            assert!(all.contains("here") && all.len() < 1000, "{all}");
         }
         let many = format!("[\n{}]\n", "1,\n".repeat(100_000));
         let all = report(&many, 0..many.len() - 1, "a long list");
-        assert!(all.contains("here") && all.len() < 6000, "{all}");
+        assert!(all.contains("here") && all.len() < 1000, "{all}");
         let all = report("x", 1..1, &"ö".repeat(5_000_000));
         assert!(all.len() < 12_000, "{} bytes", all.len());
     }

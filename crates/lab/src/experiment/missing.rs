@@ -110,6 +110,14 @@ pub fn keys(root: &Node, table: &Table, files: &Files<'_>) -> Result<(), Diagnos
     ))
 }
 
+/// Returns the whole name of a machine's key that stands at the top of an experiment, such as
+/// `machine.cpus` for `cpus`; `None` if machines have no such key.
+pub fn of_machine(key: &str) -> Option<String> {
+    let machine = described(&MACHINE, &MACHINE, false)?;
+    machine.get("properties")?.get(key)?;
+    Some(format!("machine.{key}"))
+}
+
 /// Returns the part of a schema that describes a value: references are followed, and of several
 /// forms the one for a table or a list is taken. Tables whose kind decides about their keys
 /// (`oneOf`) are left to their own errors.

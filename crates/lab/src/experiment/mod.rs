@@ -198,7 +198,8 @@ pub fn parse(
     };
     if let Some(e) = table.0.iter().find(|e| !KEYS.contains(&e.key.as_str())) {
         let what = format!("unknown key `{}`", e.key);
-        let meant = sysctls::meant(e).map(|key| format!("accepted: `{key}`"));
+        let meant = sysctls::meant(e).or_else(|| missing::of_machine(&e.key));
+        let meant = meant.map(|key| format!("accepted: `{key}`"));
         let accepted = meant.unwrap_or_else(|| one_of(&e.key, &KEYS));
         return Err(Diagnostic::at(&e.place, what, accepted));
     }

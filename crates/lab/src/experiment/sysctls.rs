@@ -59,7 +59,7 @@ pub fn meant(entry: &Entry) -> Option<String> {
 /// Reads a file in the form of sysctl.conf: `name = value` in each line, with `#` or `;` before
 /// comments and `-` before settings that may fail; if a name is repeated the last value counts.
 /// Names that are neither below `vm` nor known here belong to another part of the kernel, and are
-/// left out. `node` is the place where the experiment names the file, and `files` finds it.
+/// left out, as are unknown names behind a `-`. `node` is the place where the experiment names the file, and `files` finds it.
 ///
 /// # Errors
 /// Fails on a file that can't be found, and on a line of another form.
@@ -94,8 +94,12 @@ fn conf(name: &str, node: &Node, files: &Files<'_>) -> Result<Table, Diagnostic>
                 "accepted: name = value, such as vm.dirty_ratio = 5; # or ; before a comment",
             ));
         };
-        let spelt = spelt.trim().trim_start_matches('-').replace('/', ".");
-        if !spelt.starts_with("vm.") && sysctl::info(&spelt).is_none() {
+        let spelt = spelt.trim();
+        // sysctl(8) passes over such a setting where the kernel has none of its name.
+        let may_fail = spelt.starts_with('-');
+        let spelt = spelt.trim_start_matches('-').replace('/', ".");
+        let is_ours = spelt.starts_with("vm.") && !may_fail;
+        if !is_ours && sysctl::info(&spelt).is_none() {
             continue;
         }
         let value = value.trim();
@@ -230,6 +234,7 @@ mod tests {
     #[test]
     fn a_sysctl_conf_is_a_table() {
         let text = "# first\n; second\nvm.swappiness=10\n vm/dirty_ratio = 5\n-vm.laptop_mode = 0\n\
+                    -vm.anon_min_ratio = 15\n\
                     kernel.sysrq = 1\nnet.core.somaxconn = 4096\nvm.swappiness = 1\n\
                     vm.lowmem_reserve_ratio = 256 256 32\nvm.page-cluster = 0\n";
         let files = |name: &str| -> Result<(String, String), String> {

@@ -11,6 +11,16 @@ const IN_EXPERIMENT: &[Wrong] = &[
     ("syntax", "iterations = 3", "iterations = = 3"),
     ("key twice", "iterations = 3", "name = \"again\""),
     ("unknown key", "filesystem =", "filesytem ="),
+    (
+        "a machine's key at the top",
+        "iterations = 3",
+        "iterations = 3\ncpus = 4",
+    ),
+    (
+        "sysctls at the top",
+        "[workload]\ncommand =",
+        "[sysctl]\ndirty_ratio = 5\n[workload]\ncommand =",
+    ),
     ("missing key", "machine = \"tiny.toml\"\n", ""),
     (
         "no workload",
