@@ -6,7 +6,7 @@ use kernel::proc;
 use kernel::running::file::{self, About, Recording};
 use kernel::running::undo::{Action, FOLDER, Guard, Undo};
 use kernel::running::{Ended, Recorder, clock};
-use lab::report::terminal::Screen;
+use lab::terminal::Screen;
 use lab::tune::running::{Knob, Learner, Learning, Look, Period, Setting};
 use machine::capture::Captured;
 use machine::{Root, parse, verify};

@@ -6,12 +6,12 @@ use kernel::Kernel;
 use lab::diagnostic::Diagnostic;
 use lab::model::{Experiment, Outcomes};
 use lab::report::compare::Comparison;
-use lab::report::terminal::Screen;
 use lab::report::verdict;
 use lab::results::log::{Began, Header};
 use lab::results::{self, ClaimedFolder, File, Kind, Resumption, Terms};
 use lab::runner::memory::{self, Host};
 use lab::runner::{self, Check, Journal, Listeners, RunOptions, ShowProgress, Tried};
+use lab::terminal::Screen;
 use lab::validate::Validation;
 use sim::{Outcome, RunResult};
 use std::collections::BTreeMap;
@@ -163,17 +163,20 @@ fn compare(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> Answer {
     let text = verdict::text(outcomes, &comparison, Screen::here());
     let whole = told(outcomes, &comparison, Screen::default());
     let page = lab::report::page::report(outcomes, &comparison);
-    let rows = lab::rows::to_text(outcomes) + "\n" + &lab::rows::time_text(outcomes);
+    let rows_on = |screen: Screen| {
+        let times = lab::rows::time_text(outcomes, screen);
+        lab::rows::to_text(outcomes, screen) + "\n" + &times
+    };
     let mail = lab::rows::mail::to_text(outcomes, releases);
     let files = vec![
         File::new("comparison.txt", whole),
-        File::new("rows.txt", rows.clone()),
+        File::new("rows.txt", rows_on(Screen::default())),
         File::new("mail.txt", mail.clone()),
         File::new("report.html", page),
     ];
     Answer {
         text,
-        rows,
+        rows: rows_on(Screen::here()),
         mail,
         files,
         validation: None,

@@ -7,7 +7,7 @@
 //! ```
 
 use lab::diagnostic::Diagnostic;
-use lab::report::terminal::Screen;
+use lab::terminal::Screen;
 use lab::validate::score::{Form, Row, Verdict, to_text};
 use lab::validate::{Pair, judged, kept};
 use std::path::Path;

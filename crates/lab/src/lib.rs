@@ -17,6 +17,7 @@ pub mod results;
 pub mod rows;
 pub mod runner;
 pub mod shipped;
+pub mod terminal;
 pub mod tune;
 pub mod validate;
 pub mod warrant;

@@ -264,7 +264,7 @@ mod tests {
             busy.contains("Direct pages scanned 64 pages: processes search for pages themselves"),
             "{text}"
         );
-        let rows = rows::to_text(&o);
+        let rows = rows::to_text(&o, crate::terminal::Screen::default());
         assert!(rows.contains("unsupported"), "{rows}");
     }
 

@@ -1,8 +1,8 @@
 //! Standard output.
 
 use front::failure::Failure;
-use lab::report::ruled::Ruled;
-use lab::report::terminal::{Screen, TONES};
+use lab::terminal::ruled::Ruled;
+use lab::terminal::{Screen, TONES};
 use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
 

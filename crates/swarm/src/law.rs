@@ -6,6 +6,7 @@ use crate::trend;
 use lab::model::{Cell, Experiment, Outcomes};
 use lab::report::compare::Comparison;
 use lab::runner::{self, Check, RunOptions, difference, iteration_seed};
+use lab::terminal::Screen;
 use mm::Policy;
 use serde::{Deserialize, Serialize};
 use sim::result::Series;
@@ -436,8 +437,8 @@ fn report(outcomes: &Outcomes) -> Option<String> {
             lab::results::to_json(outcomes),
             comparison.to_text(Default::default()),
             lab::report::page::report(outcomes, &comparison),
-            lab::rows::to_text(outcomes),
-            lab::rows::time_text(outcomes),
+            lab::rows::to_text(outcomes, Screen::default()),
+            lab::rows::time_text(outcomes, Screen::default()),
             lab::report::compare::figures_text(outcomes, Default::default()),
             lab::report::compare::oom_text(outcomes),
         ]

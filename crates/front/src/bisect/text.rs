@@ -2,7 +2,7 @@
 
 use super::search::{Answer, Found, Step};
 use lab::bisect::Side;
-use lab::report::terminal::Screen;
+use lab::terminal::Screen;
 
 /// Formats a number with more decimals the smaller it is; none from 1000 on, and for whole numbers.
 fn number(value: f64) -> String {

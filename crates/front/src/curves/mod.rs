@@ -10,7 +10,7 @@ pub use plan::Writes;
 use crate::Error;
 use crate::failure::Failure;
 use lab::diagnostic::Diagnostic;
-use lab::report::terminal::Screen;
+use lab::terminal::Screen;
 use plan::Request;
 use replay::curve::{self, Curves};
 use replay::{Dense, Sizes};

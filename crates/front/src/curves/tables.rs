@@ -1,6 +1,6 @@
 //! Tables of figures by policy and size that fit a terminal without a broken word or number.
 
-use lab::report::terminal::Screen;
+use lab::terminal::Screen;
 
 /// A table's cells with the names of its rows and columns.
 pub struct Cells {

@@ -3,8 +3,8 @@
 use super::tables::{Cells, fitted};
 use super::verdict::verdict;
 use lab::report::curves::{Line, Page, Panel, html};
-use lab::report::terminal::Screen;
 use lab::results::File;
+use lab::terminal::Screen;
 use replay::SampleFacts;
 use replay::curve::{Curve, Curves, Point};
 use serde_json::json;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::diagnostic::Source;
-use crate::report::terminal::Screen;
 use crate::runner::{self, RunOptions};
+use crate::terminal::Screen;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 

@@ -2,7 +2,7 @@
 
 use super::{Addition, Attribution, Finding, Row};
 use crate::report::number::short;
-use crate::report::terminal::Screen;
+use crate::terminal::Screen;
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

@@ -87,7 +87,7 @@ fn what_changed_is_claimed_and_what_did_not_is_not() {
     assert!(said.contains("the seed differs: 7 (a); 8 (b)"), "{said}");
     let text = to_text(
         &compared,
-        Form::Text(crate::report::terminal::Screen {
+        Form::Text(crate::terminal::Screen {
             width: Some(80),
             colour: false,
         }),

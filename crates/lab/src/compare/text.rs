@@ -5,8 +5,8 @@ use crate::figures::claim::{SummaryRow, SummaryTable, Verdict};
 use crate::figures::stats::{self, ALPHA};
 use crate::report::compare::changed;
 use crate::report::number::plain_number;
-use crate::report::terminal::{Col, Screen, Tone, readable, titled};
 use crate::report::{HtmlReport, Opening, along, html};
+use crate::terminal::{Col, Screen, Tone, readable, titled};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 

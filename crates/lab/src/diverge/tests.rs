@@ -1,7 +1,7 @@
 use super::*;
 use crate::diagnostic::Source;
 use crate::experiment::{Overrides, parse};
-use crate::report::terminal::Screen;
+use crate::terminal::Screen;
 
 /// Returns an experiment of a quarter of a second.
 fn experiment(more: &str) -> Experiment {

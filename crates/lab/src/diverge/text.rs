@@ -2,7 +2,7 @@
 
 use super::{Decision, Divergence, First, MOST_DECISIONS};
 use crate::report::number;
-use crate::report::terminal::Screen;
+use crate::terminal::Screen;
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write as _;
 

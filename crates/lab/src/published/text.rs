@@ -2,7 +2,7 @@
 
 use super::score::{Scored, count, directions, is_fitted};
 use super::table::{Direction, Tolerance};
-use crate::report::RULED;
+use crate::terminal::RULED;
 use comfy_table::{Cell as TableCell, CellAlignment, Table};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

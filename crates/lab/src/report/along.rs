@@ -2,8 +2,8 @@
 
 use super::escape;
 use super::number::plain_number;
-use super::terminal::{Screen, readable, titled};
 use crate::figures::claim::{SummaryTable, Verdict};
+use crate::terminal::{Screen, readable, titled};
 use mm::size::Size;
 use std::fmt::Write as _;
 

@@ -2,11 +2,11 @@
 
 use super::number::{plain_number, short};
 use super::page;
-use super::terminal::{Col, Screen, readable, spaced, titled};
 use crate::figures::claim::{SummaryTable, Verdict, baselines, ending, is_equal};
 use crate::figures::stats::{self, ALPHA, Summary};
 use crate::figures::values::{completed, counter, metric, tally};
 use crate::model::Outcomes;
+use crate::terminal::{Col, Screen, readable, spaced, titled};
 use serde::Serialize;
 use sim::{Outcome, RunResult};
 use std::fmt::Write as _;

@@ -26,9 +26,7 @@ pub mod page;
 mod payload;
 mod ranked;
 pub mod rates;
-pub mod ruled;
 mod summary;
-pub mod terminal;
 mod tracker;
 pub mod verdict;
 
@@ -36,7 +34,6 @@ pub use crate::figures::claim::{Center, Claim, SummaryRow, SummaryTable, Verdict
 pub use crate::figures::latency::Latency;
 pub use crate::figures::waits::{CrowdOf, Waits};
 pub use crate::model::Better;
-pub use crate::rows::RULED;
 pub use opening::Opening;
 pub use tracker::tracker_text;
 

@@ -1,8 +1,8 @@
 //! Ranks many policies in one chart for each place, where a box for each policy would be too much
 //! to read.
 
-use super::terminal::spaced;
 use super::{Axes, Labels, SummaryRow, SummaryTable, escape, number, summary};
+use crate::terminal::spaced;
 use std::cmp::Ordering;
 use std::fmt::Write;
 

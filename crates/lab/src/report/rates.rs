@@ -1,9 +1,9 @@
 //! Tabulates calls and bytes a second, for workloads that count their calls: fio jobs and traces.
 
-use super::terminal::{Col, Screen};
 use crate::figures::stats;
 use crate::figures::values::completed;
 use crate::model::Outcomes;
+use crate::terminal::{Col, Screen};
 use sim::RunResult;
 
 /// Returns the calls a second and the MB/s of a run, in this order, from its first to its last

@@ -1,9 +1,9 @@
 //! Writes the comparison tables: policy against policy on every combination of axes.
 
-use super::terminal::readable;
 use super::{HtmlReport, Labels, Opening, along, escape, number};
 use crate::figures::claim::{Center, Claim, SummaryRow, SummaryTable, Verdict};
 use crate::model::Better;
+use crate::terminal::readable;
 use std::fmt::Write;
 
 impl SummaryTable {

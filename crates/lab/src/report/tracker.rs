@@ -1,9 +1,9 @@
 //! Shows the page tracker's report on a terminal.
 
-use super::terminal::{Col, Screen};
 use crate::figures::stats;
 use crate::figures::values::{completed, counter};
 use crate::model::Outcomes;
+use crate::terminal::{Col, Screen};
 use std::fmt::Write as _;
 
 /// Returns the page tracker's tables as text: activations of pages in each cell, then the counts by

@@ -14,10 +14,10 @@ use super::compare::Comparison;
 use super::labels::labels;
 use super::number::plain_number;
 use super::page;
-use super::terminal::{Col, Screen, readable, spaced, titled};
 use crate::figures::claim::{Claim, SummaryRow, SummaryTable, Verdict};
 use crate::figures::stats;
 use crate::model::{Better, Outcomes};
+use crate::terminal::{Col, Screen, readable, spaced, titled};
 use crate::warrant::Warrant;
 use std::fmt::Write as _;
 

@@ -18,16 +18,9 @@ use crate::figures::claim::is_claimed;
 use crate::figures::stats;
 use crate::figures::values;
 use crate::model::{Better, Cell, Figure, Outcomes};
-use comfy_table::{LineStyle, TableStyle};
 use serde::Serialize;
 use sim::RunResult;
 use std::collections::BTreeMap;
-
-/// The style of tables on a terminal: lines around the header and at the end.
-pub const RULED: TableStyle = TableStyle::new()
-    .top_border(LineStyle::none().fill('─').junction('─'))
-    .header_separator(LineStyle::none().fill('─').junction('─'))
-    .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 /// One row of one policy.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]

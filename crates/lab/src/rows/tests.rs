@@ -1,6 +1,7 @@
 use super::*;
 use crate::published::{self, PublishedRow};
 use crate::runner::{fixture, iteration_seed};
+use crate::terminal::Screen;
 use sim::account::{ClassSums, ReclaimSums, Writes};
 use sim::result::Metric;
 use std::collections::BTreeMap;
@@ -268,7 +269,11 @@ fn outcomes(iterations: u32) -> Outcomes {
 #[test]
 fn the_blocks_are_what_they_were() {
     let o = outcomes(8);
-    insta::assert_snapshot!(format!("{}\n{}", to_text(&o), time_text(&o)));
+    insta::assert_snapshot!(format!(
+        "{}\n{}",
+        to_text(&o, Screen::default()),
+        time_text(&o, Screen::default())
+    ));
 }
 
 #[test]
@@ -467,5 +472,9 @@ fn a_kernel_and_a_model_stand_side_by_side() {
     for r in o.results[1].iter_mut().flatten() {
         *r = fixture::kernel(&cell.spec, kernel, &sim::Control::default());
     }
-    insta::assert_snapshot!(format!("{}\n{}", to_text(&o), time_text(&o)));
+    insta::assert_snapshot!(format!(
+        "{}\n{}",
+        to_text(&o, Screen::default()),
+        time_text(&o, Screen::default())
+    ));
 }

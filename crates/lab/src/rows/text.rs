@@ -4,6 +4,7 @@
 use super::{ComparedRow, Group, RowCell, groups};
 use crate::figures::stats::{ALPHA, FEW};
 use crate::model::{Better, Outcomes};
+use crate::terminal::Screen;
 use std::fmt::Write as _;
 
 /// Rows that tell whether a policy is better; the headline names those that differ.
@@ -102,23 +103,22 @@ fn cell_text(c: &RowCell, line: &ComparedRow) -> String {
     )
 }
 
-/// Formats the report of an experiment for a terminal: the answers, all blocks of rows of all
-/// groups, then notes on the number of iterations and on unsupported figures.
-pub fn to_text(outcomes: &Outcomes) -> String {
+/// Formats the report of an experiment: the answers, all blocks of rows of all groups, then notes
+/// on the number of iterations and on unsupported figures. Where the screen is too narrow for all
+/// policies the blocks are repeated, each time with the baseline and as many others as it has room
+/// for.
+pub fn to_text(outcomes: &Outcomes, screen: Screen) -> String {
     let groups = groups(outcomes);
-    let mut out = String::new();
-    for a in answers(&groups) {
-        let _ = writeln!(out, "{a}");
-    }
+    let mut out: String = answers(&groups).iter().map(|a| screen.wrapped(a)).collect();
     for g in &groups {
         let _ = writeln!(out, "\n{}", g.group);
-        block_text(&mut out, &g.rows);
+        blocks_text(&mut out, &g.rows, screen);
     }
-    let _ = writeln!(
-        out,
-        "\nmeans over the completed iterations; in brackets 100 (new - base) / new, positive where \
+    out.push('\n');
+    out += &screen.wrapped(&format!(
+        "means over the completed iterations; in brackets 100 (new - base) / new, positive where \
          better (more, where neither is better), - where new is 0; stars: p < {ALPHA} (Mann-Whitney U)"
-    );
+    ));
     let iterations = outcomes.experiment.iterations as usize;
     // A single measurement has nothing to be compared with.
     let measured = outcomes.measured();
@@ -127,10 +127,9 @@ pub fn to_text(outcomes: &Outcomes) -> String {
             true => "",
             false => "; raise --iterations",
         };
-        let _ = writeln!(
-            out,
+        out += &screen.wrapped(&format!(
             "note: fewer than {FEW} iterations: differences can hardly be claimed{more}"
-        );
+        ));
     }
     let missing = groups
         .iter()
@@ -141,7 +140,7 @@ pub fn to_text(outcomes: &Outcomes) -> String {
     reasons.sort_unstable();
     reasons.dedup();
     if !reasons.is_empty() {
-        let _ = writeln!(out, "note: unsupported: {}", reasons.join("; "));
+        out += &screen.wrapped(&format!("note: unsupported: {}", reasons.join("; ")));
     }
     out
 }
@@ -157,9 +156,12 @@ pub(super) fn label(l: &ComparedRow) -> String {
     }
 }
 
+/// Blanks before a column of figures.
+const GAP: usize = 2;
+
 /// Appends the rows of one group to `out`, each block under its heading with the policies' names,
-/// in columns as wide as needed.
-fn block_text(out: &mut String, rows: &[ComparedRow]) {
+/// in columns as wide as needed, as often as the screen's width asks for.
+fn blocks_text(out: &mut String, rows: &[ComparedRow], screen: Screen) {
     let Some(first) = rows.first() else {
         return;
     };
@@ -178,24 +180,60 @@ fn block_text(out: &mut String, rows: &[ComparedRow]) {
                 .max(first.cells[i].policy.chars().count())
         })
         .collect();
-    let row = |head: &str, fields: &mut dyn Iterator<Item = &str>| {
-        let mut line = format!("{head:<names$}");
-        for (field, width) in fields.zip(&widths) {
-            let _ = write!(line, "  {field:>width$}");
+    for columns in columns_of(names, &widths, screen.width) {
+        let row = |head: &str, field: &dyn Fn(usize) -> String| {
+            let mut line = format!("{head:<names$}");
+            for &column in &columns {
+                let (field, width) = (field(column), widths[column]);
+                let _ = write!(line, "{:GAP$}{field:>width$}", "");
+            }
+            line.trim_end().to_owned()
+        };
+        let mut block = "";
+        for (l, fields) in rows.iter().zip(&cells) {
+            if l.block != block {
+                block = l.block;
+                let heading = row(block, &|column| l.cells[column].policy.clone());
+                let _ = writeln!(out, "\n{heading}");
+            }
+            let _ = writeln!(out, "{}", row(&label(l), &|column| fields[column].clone()));
         }
-        line.trim_end().to_owned()
-    };
-    let mut block = "";
-    for (l, fields) in rows.iter().zip(&cells) {
-        if l.block != block {
-            block = l.block;
-            let mut policies = l.cells.iter().map(|c| c.policy.as_str());
-            let _ = writeln!(out, "\n{}", row(block, &mut policies));
+    }
+}
+
+/// Splits columns of these widths, the baseline's first, into sets that fit a screen's width beside
+/// labels of width `names`: the baseline and at least one other in each, in their order.
+fn columns_of(names: usize, widths: &[usize], screen: Option<u16>) -> Vec<Vec<usize>> {
+    let most = screen.map_or(usize::MAX, usize::from);
+    let wide = |column: &usize| GAP + widths[*column];
+    let mut sets: Vec<Vec<usize>> = vec![vec![0]];
+    for column in 1..widths.len() {
+        let last = sets.last_mut().expect("there is one");
+        let used: usize = names + last.iter().map(wide).sum::<usize>();
+        if last.len() == 1 || used + wide(&column) <= most {
+            last.push(column);
+        } else {
+            sets.push(vec![0, column]);
         }
-        let _ = writeln!(
-            out,
-            "{}",
-            row(&label(l), &mut fields.iter().map(String::as_str))
+    }
+    sets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_fill_the_screen_beside_the_baseline() {
+        let widths = [8, 18, 18, 18];
+        assert_eq!(columns_of(30, &widths, None), [[0, 1, 2, 3]]);
+        assert_eq!(columns_of(30, &widths, Some(100)), [[0, 1, 2, 3]]);
+        assert_eq!(
+            columns_of(30, &widths, Some(80)),
+            [vec![0, 1, 2], vec![0, 3]]
         );
+        // A screen that has no room for two columns gets them all the same.
+        assert_eq!(columns_of(30, &widths, Some(40)), [[0, 1], [0, 2], [0, 3]]);
+        assert_eq!(columns_of(30, &[8], Some(80)), [[0]]);
     }
 }

@@ -1,8 +1,9 @@
 //! Shows how tasks spent their time: a block with a line for each class of tasks, whose parts add
 //! up to the tasks' lifetime.
 
-use super::{RULED, completed};
+use super::completed;
 use crate::model::{Better, Outcomes};
+use crate::terminal::{RULED, Screen};
 use comfy_table::{Cell as TableCell, CellAlignment, Table};
 use sim::account::{TaskClass, TaskTime};
 use sim::{Origin, RunResult};
@@ -107,7 +108,7 @@ pub fn mean_columns(runs: &[&RunResult], class: TaskClass) -> Option<(f64, [f64;
 
 /// Returns the table of where tasks spent their time, with a line for each cell and class of tasks,
 /// and a note if a real kernel does not report task times. Empty if there is neither.
-pub fn time_text(outcomes: &Outcomes) -> String {
+pub fn time_text(outcomes: &Outcomes, screen: Screen) -> String {
     let mut t = Table::new();
     t.load_style(RULED);
     let compared = outcomes.experiment.compared();
@@ -134,18 +135,18 @@ pub fn time_text(outcomes: &Outcomes) -> String {
     }
     let mut out = String::new();
     if any {
-        let _ = writeln!(
-            out,
-            "Where time went: seconds summed over tasks, means over iterations; the parts add up to \
-             the lifetime\n{t}"
+        out += &screen.wrapped(
+            "Where time went: seconds summed over tasks, means over iterations; the parts add up \
+             to the lifetime",
         );
+        let _ = writeln!(out, "{}", screen.fitted(t));
     }
     // A run of a real kernel without task times.
     let untold = |r: &RunResult| r.origin == Origin::Kernel && r.tasks.is_empty();
     if outcomes.results.iter().flatten().flatten().any(untold) {
-        let _ = writeln!(
-            out,
-            "note: unsupported: where time went: a real kernel does not report the times of its tasks"
+        out += &screen.wrapped(
+            "note: unsupported: where time went: a real kernel does not report the times of its \
+             tasks",
         );
     }
     out

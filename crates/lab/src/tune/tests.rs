@@ -277,7 +277,7 @@ fn texts_and_files() {
     let gaps = ["A line about gaps.".to_owned()];
     let report = report(&e, &q, &a, &gaps);
     insta::assert_snapshot!(report.text());
-    let narrow = report.text_for(crate::report::terminal::Screen {
+    let narrow = report.text_for(crate::terminal::Screen {
         width: Some(80),
         colour: false,
     });

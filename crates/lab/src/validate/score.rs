@@ -3,7 +3,7 @@
 
 use super::suite::held_out;
 use super::{Pair, Standing};
-use crate::report::terminal::Screen;
+use crate::terminal::Screen;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -2,9 +2,10 @@
 
 use super::{Judged, Pair, Standing, Validation};
 use crate::figures::stats::Summary;
-use crate::report::terminal::Screen;
-use crate::report::{RULED, said};
+use crate::report::said;
 use crate::results::csv::{Csv, number};
+use crate::terminal::RULED;
+use crate::terminal::Screen;
 use comfy_table::{Cell, CellAlignment, Table};
 use std::fmt::Write as _;
 

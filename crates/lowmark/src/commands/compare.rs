@@ -5,8 +5,8 @@ use crate::text;
 use front::failure::Failure;
 use lab::compare::{self, Column, Compared, Wanted};
 use lab::diagnostic::Diagnostic;
-use lab::report::terminal::Screen;
 use lab::results::{MANIFEST, Single};
+use lab::terminal::Screen;
 use std::io::Write as _;
 use std::path::Path;
 

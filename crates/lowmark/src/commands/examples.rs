@@ -4,9 +4,9 @@ use crate::cli::{Examples, New};
 use crate::text;
 use front::failure::Failure;
 use lab::diagnostic::Diagnostic;
-use lab::report::terminal::Screen;
 use lab::results::Single;
 use lab::shipped::{FILES, about, meant};
+use lab::terminal::Screen;
 use std::io::Write as _;
 
 /// The folders of the included files.

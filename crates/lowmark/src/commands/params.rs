@@ -3,7 +3,7 @@
 use crate::cli::Params;
 use crate::text;
 use front::failure::Failure;
-use lab::report::terminal::spaced;
+use lab::terminal::spaced;
 use sim::params::ParamInfo;
 use std::fmt::Write as _;
 

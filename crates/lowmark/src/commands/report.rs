@@ -12,6 +12,7 @@ use lab::recorded::{self, Measured};
 use lab::report::compare::Comparison;
 use lab::results::{File, must_be_unchanged, text_unchanged};
 use lab::runner::{self, RunOptions};
+use lab::terminal::Screen;
 use sim::RunResult;
 use sim::result::Metric;
 use std::path::{Path, PathBuf};
@@ -29,14 +30,14 @@ impl Answer {
     pub fn new(outcomes: &Outcomes) -> Self {
         let comparison = Comparison::new(outcomes);
         let page = lab::report::page::report(outcomes, &comparison);
-        let rows = lab::rows::to_text(outcomes);
+        let rows = |screen| lab::rows::to_text(outcomes, screen);
         let explained = recorded::explained(outcomes);
         // The terminal begins with what stands out, as the page does.
         let first = text::screen().broken(explained.trim_start());
         Self {
-            text: format!("{first}\n{rows}"),
+            text: format!("{first}\n{}", rows(text::screen())),
             files: vec![
-                File::new("rows.txt", rows),
+                File::new("rows.txt", rows(Screen::default())),
                 File::new("explained.txt", explained),
                 File::new("report.html", page),
             ],

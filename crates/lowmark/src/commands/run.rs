@@ -355,11 +355,13 @@ fn list(experiment: &Experiment, json: bool) -> Result<(), Failure> {
         table.add_row(row);
     }
     let (cells, n) = (experiment.cells.len(), experiment.iterations);
+    let screen = text::listing();
+    let need = memory::summary(experiment, &Host::here());
     text::print(&format!(
-        "{table}\n{cells} cells, {n} iterations each: {} runs\n{}{}\n",
+        "{table}\n{cells} cells, {n} iterations each: {} runs\n{}{}",
         cells * n as usize,
-        changes(experiment),
-        memory::summary(experiment, &Host::here())
+        screen.broken(&changes(experiment)),
+        screen.wrapped(&need)
     ))
 }
 

@@ -3,7 +3,7 @@
 
 use super::pairs::{Pair, Pairs};
 use super::rule::{Change, Effect};
-use crate::report::terminal::Screen;
+use crate::terminal::Screen;
 use crate::validate::score::{Form, percent};
 use crate::validate::suite::held_out;
 use crate::warrant::{OfKind, Score, Tally};

@@ -1,9 +1,19 @@
 //! Lays tables out for a terminal, or for a file that a terminal shows: figures are never broken,
 //! columns fit the width, and claimed differences are coloured.
 
-use super::RULED;
 use crate::diagnostic::plain;
-use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width};
+use comfy_table::{
+    Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
+    Width,
+};
+
+pub mod ruled;
+
+/// The style of tables on a terminal: lines around the header and at the end.
+pub const RULED: TableStyle = TableStyle::new()
+    .top_border(LineStyle::none().fill('─').junction('─'))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 /// The terminal that a text is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,8 +1,7 @@
 //! Tables of a command on standard output: lines around the header and at the end, fitted to the
 //! screen.
 
-use super::RULED;
-use super::terminal::Screen;
+use super::{RULED, Screen};
 use comfy_table::{CellAlignment, Table};
 use std::fmt;
 use std::io::IsTerminal;
