@@ -93,6 +93,11 @@ impl Programs<'_> {
     fn program(&mut self, name: &str, endless: bool) -> String {
         match name {
             "burst" => self.burst(endless),
+            "cat" => format!("cat {}", self.read_whole()),
+            "cp" => {
+                let copy = self.path("copy");
+                format!("cp {} {copy}", self.read_whole())
+            }
             "dd" => self.dd(),
             "desktop" => self.desktop(endless),
             "find" => {
@@ -104,6 +109,10 @@ impl Programs<'_> {
                 let processes = self.d.magnitude(1, 8);
                 let bytes = self.size(4 * KIB, 2) / processes;
                 format!("mapped-file-stream {processes} {}", bytes.max(4 * KIB))
+            }
+            "memhog" => {
+                let rounds = self.d.between(1, 3);
+                format!("memhog -r {rounds} {}", self.size(4 * KIB, 2))
             }
             "mmap-strm" => self.mmap_strm(),
             "numactl" => {
@@ -123,6 +132,10 @@ impl Programs<'_> {
                 format!("taskset -c {cpu} {}", self.simple())
             }
             "tiobench" => self.tiobench(),
+            "truncate" => {
+                let path = self.path("cut");
+                format!("truncate -s {} {path}; cat {path}", self.size(0, 1))
+            }
             "umount" => format!("{}; umount /", self.simple()),
             // A program not known here is called without operands.
             other => other.to_owned(),
@@ -172,6 +185,22 @@ impl Programs<'_> {
         self.path(&name)
     }
 
+    /// Draws the path of a file that exists before the run and has at least `len` bytes.
+    fn given(&mut self, len: u64) -> String {
+        let name = format!("r{}", self.d.between(0, 1));
+        let name = self.path(&name);
+        let entry = self.files.entry(name.clone()).or_insert(Value::Integer(0));
+        let known = entry.as_integer().unwrap_or(0) as u64;
+        *entry = crate::numbers::whole(known.max(len));
+        name
+    }
+
+    /// Draws a file that exists before the run, with as many bytes as a program is to read.
+    fn read_whole(&mut self) -> String {
+        let len = self.size(4 * KIB, 2).min(RECORDS * 64 * KIB);
+        self.given(len)
+    }
+
     /// Draws a call of dd that reads, writes or copies files; a file to be read is added to those
     /// that exist before the run.
     fn dd(&mut self) -> String {
@@ -187,12 +216,7 @@ impl Programs<'_> {
         let count = (bytes / bs).clamp(1, RECORDS);
         let mut line = String::from("dd");
         if kind == 0 || kind == 3 {
-            let name = format!("r{}", self.d.between(0, 1));
-            let name = self.path(&name);
-            let len = (count * bs).max(4 * KIB);
-            let entry = self.files.entry(name.clone()).or_insert(Value::Integer(0));
-            let known = entry.as_integer().unwrap_or(0) as u64;
-            *entry = crate::numbers::whole(known.max(len));
+            let name = self.given((count * bs).max(4 * KIB));
             let _ = write!(line, " if={name}");
         } else {
             line += " if=/dev/zero";

@@ -1,7 +1,8 @@
 //! A host in memory for tests: real contents, no blocking, faults on request.
 
 use crate::host::{
-    Advice, AnyTask, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Task, Word, joined,
+    Advice, AnyTask, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Stat, Task, Word,
+    joined,
 };
 use crate::report::Report;
 use crate::session::Session;
@@ -266,6 +267,18 @@ impl Host for MemoryHost {
 
     fn len(&self, fd: Fd) -> HostResult<u64> {
         Ok(self.files.borrow()[&self.file(fd).path].len() as u64)
+    }
+
+    /// Returns the length of a file, or that the path is a directory.
+    async fn stat(&self, path: &str) -> HostResult<Stat> {
+        let file = self.files.borrow().get(path).map(|file| file.len() as u64);
+        match (file, self.dirs.borrow().contains(path)) {
+            (None, false) => Err(HostError::NotFound(path.to_owned())),
+            (len, directory) => Ok(Stat {
+                directory,
+                len: len.unwrap_or(0),
+            }),
+        }
     }
 
     /// Cuts or extends a file to `len` bytes with zeroes; files below `/dev/` refuse it.

@@ -3,16 +3,19 @@
 pub mod bound;
 pub mod burst;
 pub mod cgexec;
+pub mod copy;
 pub mod dd;
 pub mod desktop;
 pub mod fs_mark;
 pub mod mapped_file_stream;
+pub mod memhog;
 pub mod mmap_strm;
 pub mod simoop;
 pub mod sleep;
 pub mod sync;
 pub mod tiobench;
 pub mod tree;
+pub mod truncate;
 pub mod umount;
 
 use crate::error::CommandError;
@@ -76,10 +79,11 @@ macro_rules! programs {
                         return <$program>::parse(name, operands).map(Self::$variant);
                     }
                 )+
+                let instead = instead_of(plain).map(|near| format!("{near}; all programs: "));
                 Err(CommandError::new(
                     name.span.clone(),
                     format!("unknown program `{}`", name.text),
-                    format!("{}, wait", names()),
+                    format!("{}{}, wait", instead.unwrap_or_default(), names()),
                 ))
             }
 
@@ -121,13 +125,16 @@ macro_rules! programs {
 
 programs! {
     Burst = burst::Burst,
+    Cat = copy::Cat,
     Cgexec = cgexec::Cgexec<Command>,
+    Cp = copy::Cp,
     Dd = dd::Dd,
     Desktop = desktop::Desktop,
     Find = tree::Find,
     Fio = crate::fio::Worker,
     FsMark = fs_mark::FsMark,
     MappedFileStream = mapped_file_stream::MappedFileStream,
+    Memhog = memhog::Memhog,
     MmapStrm = mmap_strm::MmapStrm,
     Numactl = bound::Numactl<Command>,
     Replay = crate::recorded::Lane,
@@ -137,7 +144,37 @@ programs! {
     Sync = sync::Sync,
     Taskset = bound::Taskset<Command>,
     Tiobench = tiobench::Tiobench,
+    Truncate = truncate::Truncate,
     Umount = umount::Umount,
+}
+
+/// Returns what to write for a program that people know and that is none of ours: the nearest
+/// command line that is. `None` if there is none.
+fn instead_of(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "grep" | "less" | "md5sum" | "sha256sum" | "tail" | "vmtouch" | "wc" => {
+            "cat FILE reads a whole file"
+        }
+        "rsync" | "scp" | "tar" | "install" => {
+            "cp FILE … DEST copies files, fs_mark makes many of them"
+        }
+        "fallocate" | "mkfile" => "truncate -s SIZE FILE makes a hole, dd writes data",
+        "du" | "ls" | "locate" | "updatedb" => "find PATH visits every name",
+        "stress" | "stress-ng" | "usemem" | "memtester" => {
+            "memhog SIZE fills anonymous memory; several with `&`"
+        }
+        "ioping" | "iozone" | "bonnie++" | "filebench" => {
+            "a fio job (`lowmark run --fio FILE`), tiobench, fs_mark"
+        }
+        "bash" | "sh" | "nice" | "ionice" | "sudo" | "time" => {
+            "the program itself; CPU and I/O priorities are not modelled"
+        }
+        "timeout" => "a program's own limit (fio runtime, fs_mark -t, burst -n), or `time_limit_s`",
+        "echo" | "true" | ":" => "sleep 0",
+        "mount" | "mkfs" => "a disk with `mount` in the machine",
+        "sysctl" => "`[machine.sysctl]`, or [[at]] during the run",
+        _ => return None,
+    })
 }
 
 /// The description of a program, independent of its options.
@@ -188,6 +225,15 @@ pub fn summaries(figure: Figures<'_>) -> impl Iterator<Item = (&'static str, Str
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn an_unknown_program_names_the_nearest() {
+        let e = crate::script::parse("stress-ng --vm 2").unwrap_err();
+        assert!(e.accepted.starts_with("memhog SIZE "), "{e:?}");
+        let e = crate::script::parse("frobnicate").unwrap_err();
+        assert!(e.accepted.starts_with(names().as_str()), "{e:?}");
+        assert!(named().all(|name| instead_of(name).is_none()));
+    }
 
     #[test]
     fn every_program_has_a_name_of_its_own() {
