@@ -52,14 +52,16 @@ impl Iterations {
         }
         self.said = Instant::now();
         let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
-        eprintln!("{}", line(done, all, self.start.elapsed(), self.bar.eta()));
+        eprintln!("{}", line(done, all, self.start.elapsed()));
     }
 }
 
-/// Returns a log's line about a run: iterations done and in all, time gone and left.
-fn line(done: u64, all: u64, gone: Duration, eta: Duration) -> String {
+/// Returns a log's line about a run: iterations done and in all, time gone, and the time that the
+/// others take if each takes as long as those that are done.
+fn line(done: u64, all: u64, gone: Duration) -> String {
+    let eta = gone.as_secs_f64() * all.saturating_sub(done) as f64 / done.max(1) as f64;
+    let left = left(done, Duration::from_secs_f64(eta));
     let gone = HumanDuration(Duration::from_secs(gone.as_secs()));
-    let left = left(done, eta);
     let left = left.trim_end_matches(", ");
     let comma = if left.is_empty() { "" } else { ", " };
     format!("{done} of {all} iterations, {gone} gone{comma}{left}")
@@ -174,11 +176,11 @@ mod tests {
     fn a_line_of_a_log_says_how_far_a_run_is() {
         let seconds = Duration::from_secs;
         assert_eq!(
-            line(12, 80, seconds(30), seconds(170)),
+            line(12, 80, seconds(30)),
             "12 of 80 iterations, 30 seconds gone, 3 minutes left"
         );
         assert_eq!(
-            line(0, 80, seconds(61), seconds(0)),
+            line(0, 80, seconds(61)),
             "0 of 80 iterations, 61 seconds gone"
         );
     }

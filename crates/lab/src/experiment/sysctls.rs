@@ -59,7 +59,8 @@ pub fn meant(entry: &Entry) -> Option<String> {
 /// Reads a file in the form of sysctl.conf: `name = value` in each line, with `#` or `;` before
 /// comments and `-` before settings that may fail; if a name is repeated the last value counts.
 /// Names that are neither below `vm` nor known here belong to another part of the kernel, and are
-/// left out, as are unknown names behind a `-`. `node` is the place where the experiment names the file, and `files` finds it.
+/// left out, as are unknown names behind a `-`. `node` is the place where the experiment names the
+/// file, and `files` finds it.
 ///
 /// # Errors
 /// Fails on a file that can't be found, and on a line of another form.

@@ -288,7 +288,8 @@ fn finish(
             _ => "",
         };
         eprintln!(
-            "{finished} iterations{checked}{more}; results in {}",
+            "{}{checked}{more}; results in {}",
+            counted(finished, "iteration"),
             dir.display()
         );
     }
@@ -354,15 +355,23 @@ fn list(experiment: &Experiment, json: bool) -> Result<(), Failure> {
         }
         table.add_row(row);
     }
-    let (cells, n) = (experiment.cells.len(), experiment.iterations);
+    let (cells, n) = (experiment.cells.len(), experiment.iterations as usize);
     let screen = text::listing();
     let need = memory::summary(experiment, &Host::here());
     text::print(&format!(
-        "{table}\n{cells} cells, {n} iterations each: {} runs\n{}{}",
-        cells * n as usize,
+        "{table}\n{}, {} each: {}\n{}{}",
+        counted(cells, "cell"),
+        counted(n, "iteration"),
+        counted(cells * n, "run"),
         screen.broken(&changes(experiment)),
         screen.wrapped(&need)
     ))
+}
+
+/// Returns a number with its noun, which is in the plural unless there is one.
+fn counted(n: usize, noun: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {noun}{plural}")
 }
 
 #[cfg(test)]
