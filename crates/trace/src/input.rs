@@ -1,6 +1,6 @@
-//! Bytes in large blocks, from a plain or zstd-compressed file.
+//! Bytes in large blocks, from a plain or compressed file.
 
-use crate::unpack;
+use crate::unpack::Packing;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -20,28 +20,29 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Opens the file at `path` as a stream of bytes, unpacked if it is zstd-compressed.
+    /// Opens the file at `path` as a stream of bytes, unpacked if it is compressed.
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::new(Box::new(::input::stream(path)?))
     }
 
-    /// Makes an input of a stream: its first four bytes say whether it is zstd-compressed and has
-    /// to be unpacked.
+    /// Makes an input of a stream: its first bytes say whether it is compressed and has to be
+    /// unpacked.
     pub fn new(mut inner: Box<dyn Read + Send>) -> io::Result<Self> {
-        let mut magic = Vec::with_capacity(4);
-        inner.by_ref().take(4).read_to_end(&mut magic)?;
-        let compressed = magic == unpack::MAGIC;
+        let mut magic = Vec::with_capacity(Packing::HEAD);
+        let head = Packing::HEAD as u64;
+        inner.by_ref().take(head).read_to_end(&mut magic)?;
+        let packing = Packing::of(&magic);
         let whole: Box<dyn Read + Send> = Box::new(io::Cursor::new(magic).chain(inner));
         Ok(Self {
-            inner: match compressed {
-                true => unpack::unpack(whole)?,
-                false => whole,
+            inner: match packing {
+                Some(packing) => packing.unpack(whole)?,
+                None => whole,
             },
             block: vec![0; BLOCK],
             start: 0,
             end: 0,
             ended: false,
-            compressed,
+            compressed: packing.is_some(),
         })
     }
 

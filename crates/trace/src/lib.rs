@@ -31,3 +31,4 @@ pub use objects::Unit;
 pub use reader::{Options, Reader};
 pub use record::{MAX_FILE, NO_LATENCY, Op, Record};
 pub use survey::{FileUse, ProcessUse, Survey};
+pub use unpack::is_packed;

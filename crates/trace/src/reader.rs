@@ -95,7 +95,7 @@ impl Decoder {
 }
 
 impl Reader {
-    /// Opens a trace file, plain or compressed with zstd, in the format of the options or the
+    /// Opens a trace file, plain or compressed with zstd, gzip, xz or bzip2, in the format of the options or the
     /// recognised one.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ impl Reader {
             return Err(whole_file(
                 "the format of this trace is not known".into(),
                 format!(
-                    "one of {} by `format`, plain or compressed with zstd",
+                    "one of {} by `format`, plain or compressed with zstd, gzip, xz or bzip2",
                     Format::NAMES.join(", ")
                 ),
             ));
@@ -454,12 +454,13 @@ impl Reader {
                 let fault = if e.to_string().contains(unpack::TOO_LARGE) {
                     Fault::new(
                         "the compressed data needs a window of more than 128 MiB",
-                        "a file compressed without `--long`, or with `--long=27` at most",
+                        "a file compressed by zstd without `--long`, or with `--long=27` at most; by xz with \
+                            a dictionary of at most 128 MiB",
                     )
                 } else {
                     Fault::new(
                         format!("the compressed data is damaged or cut: {e}"),
-                        "a whole zstd file",
+                        "a whole compressed file",
                     )
                 };
                 self.fault(fault)?;
@@ -499,6 +500,6 @@ fn unreadable(name: &str, e: &io::Error) -> TraceError {
         record: None,
         text: false,
         message: format!("can't be read: {e}"),
-        accepted: "a trace file, plain or compressed with zstd".to_owned(),
+        accepted: "a trace file, plain or compressed with zstd, gzip, xz or bzip2".to_owned(),
     }
 }

@@ -1,9 +1,93 @@
-//! Reads zstd-compressed streams: with zstd itself (feature `zstd`), or with a decoder in Rust
-//! (`ruzstd`), which needs no C compiler and less time to build, but more time to read. A build
-//! with both features uses zstd, a build with neither reads plain files only.
+//! Reads compressed streams, recognised by their first bytes: zstd, gzip, xz and bzip2.
+//!
+//! zstd is unpacked with zstd itself (feature `zstd`), or with a decoder in Rust (`ruzstd`), which
+//! needs no C compiler and less time to build, but more time to read. A build with both features
+//! uses zstd. The feature `packed` has the other three. A build without a decoder recognises the
+//! compression all the same, and names the program that unpacks the file.
 
-/// The first bytes of a zstd frame.
-pub(crate) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+use std::io::{self, Read};
+
+#[cfg(feature = "packed")]
+mod bzip2;
+#[cfg(feature = "packed")]
+mod gzip;
+#[cfg(feature = "packed")]
+mod xz;
+
+/// The compressions that are recognised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Packing {
+    Zstd,
+    Gzip,
+    Xz,
+    Bzip2,
+}
+
+impl Packing {
+    /// The number of first bytes from which a compression is recognised.
+    pub const HEAD: usize = 6;
+
+    /// Returns the compression of a file with these first bytes; `None`: the file is plain.
+    pub fn of(head: &[u8]) -> Option<Self> {
+        // RFC 8878, RFC 1952 (whose third byte is the only method, deflate), the .xz file format
+        // 1.2.1, and bzip2's header, whose fourth byte is the block size.
+        if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+            Some(Self::Zstd)
+        } else if head.starts_with(&[0x1f, 0x8b, 8]) {
+            Some(Self::Gzip)
+        } else if head.starts_with(&[0xfd, b'7', b'z', b'X', b'Z', 0]) {
+            Some(Self::Xz)
+        } else if head.starts_with(b"BZh") && head.get(3).is_some_and(|b| matches!(b, b'1'..=b'9'))
+        {
+            Some(Self::Bzip2)
+        } else {
+            None
+        }
+    }
+
+    /// Returns the name of the compression, which is the one of the program for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zstd => "zstd",
+            Self::Gzip => "gzip",
+            Self::Xz => "xz",
+            Self::Bzip2 => "bzip2",
+        }
+    }
+
+    /// Returns a stream of the bytes that the stream `packed` holds, which begins with the
+    /// compression's first bytes.
+    ///
+    /// # Errors
+    /// This build has no decoder for the compression, or the decoder can't be made.
+    pub fn unpack(self, packed: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+        match self {
+            Self::Zstd => unpack(packed),
+            #[cfg(feature = "packed")]
+            Self::Gzip => Ok(Box::new(gzip::Members::new(packed))),
+            #[cfg(feature = "packed")]
+            Self::Xz => Ok(Box::new(xz::Streams::new(packed))),
+            #[cfg(feature = "packed")]
+            Self::Bzip2 => Ok(Box::new(bzip2::Streams::new(packed))),
+            #[cfg(not(feature = "packed"))]
+            Self::Gzip | Self::Xz | Self::Bzip2 => Err(self.missing()),
+        }
+    }
+
+    /// Returns the error about a compression that this build can't unpack.
+    #[cfg_attr(all(feature = "packed", feature = "zstd"), allow(dead_code))]
+    fn missing(self) -> io::Error {
+        let name = self.name();
+        io::Error::other(format!(
+            "compressed with {name}, which this build does not unpack; unpack it first: {name} -d FILE"
+        ))
+    }
+}
+
+/// Returns true if a file with these first bytes is compressed in a way that is recognised.
+pub fn is_packed(head: &[u8]) -> bool {
+    Packing::of(head).is_some()
+}
 
 /// The largest window of compressed data, as a power of two: 128 MiB, which `zstd` itself accepts
 /// without `--long`.
@@ -14,11 +98,11 @@ const WINDOW_LOG: u32 = 27;
 pub(crate) const TOO_LARGE: &str = "too much memory";
 
 #[cfg(feature = "zstd")]
-pub(crate) use in_c::unpack;
+use in_c::unpack;
 #[cfg(not(any(feature = "zstd", feature = "ruzstd")))]
-pub(crate) use nowhere::unpack;
+use nowhere::unpack;
 #[cfg(all(feature = "ruzstd", not(feature = "zstd")))]
-pub(crate) use rust::unpack;
+use rust::unpack;
 
 #[cfg(feature = "zstd")]
 mod in_c {
@@ -43,7 +127,7 @@ mod nowhere {
 
     /// Fails, because this build has no decoder.
     pub(crate) fn unpack(_: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
-        Err(io::Error::other("this build reads only uncompressed files"))
+        Err(super::Packing::Zstd.missing())
     }
 }
 
@@ -172,5 +256,105 @@ mod tests {
                 packed.len()
             );
         }
+    }
+}
+
+#[cfg(all(test, feature = "packed"))]
+mod other_tests {
+    use super::*;
+
+    /// Returns the text that is in `tests/golden/many.msr.csv.*`, packed by the programs of Debian
+    /// 12: in three blocks of bzip2, with runs of 300 equal bytes.
+    fn many() -> Vec<u8> {
+        let mut text = String::new();
+        for i in 0..6000_usize {
+            let op = if i % 4 == 0 { "Write" } else { "Read" };
+            let (offset, size) = (i * i % 97 * 4096, 4096 * (1 + i % 5));
+            let response = "7".repeat(if i % 1000 == 0 { 300 } else { 2 });
+            text += &format!(
+                "{},usr,{},{op},{offset},{size},{response}\n",
+                i * 1000,
+                i % 3
+            );
+        }
+        text.into_bytes()
+    }
+
+    fn packed(end: &str) -> Vec<u8> {
+        std::fs::read(format!("tests/golden/many.msr.csv.{end}")).unwrap()
+    }
+
+    fn all(packed: Vec<u8>) -> io::Result<Vec<u8>> {
+        let packing = Packing::of(&packed).unwrap();
+        let mut out = Vec::new();
+        packing
+            .unpack(Box::new(io::Cursor::new(packed)))?
+            .read_to_end(&mut out)?;
+        Ok(out)
+    }
+
+    #[test]
+    fn each_packing_gives_the_plain_bytes() {
+        for end in ["gz", "xz", "bz2"] {
+            assert!(all(packed(end)).unwrap() == many(), "{end}");
+        }
+    }
+
+    #[test]
+    fn members_and_streams_follow_one_another() {
+        for end in ["gz", "xz", "bz2"] {
+            let one = packed(end);
+            let two = [many(), many()].concat();
+            assert!(
+                all([one.clone(), one.clone()].concat()).unwrap() == two,
+                "{end}"
+            );
+            // Something else behind the last one is no padding.
+            assert!(all([one.clone(), b"x".to_vec()].concat()).is_err(), "{end}");
+            if end != "bz2" {
+                let padded = [one.clone(), vec![0; 8], one].concat();
+                assert!(all(padded).unwrap() == two, "{end}");
+            }
+        }
+    }
+
+    #[test]
+    fn cut_and_changed_streams_are_errors() {
+        for end in ["gz", "xz", "bz2"] {
+            let whole = packed(end);
+            for cut in [7, 20, whole.len() / 2, whole.len() - 1] {
+                assert!(all(whole[..cut].to_vec()).is_err(), "{end}, {cut}");
+            }
+            for at in (12..whole.len()).step_by(whole.len() / 40) {
+                let mut changed = whole.clone();
+                changed[at] ^= 0x10;
+                assert!(all(changed).is_err(), "{end}, {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_gzip_header_may_have_all_fields() {
+        let plain = packed("gz");
+        let mut full = plain[..10].to_vec();
+        full[3] = 4 | 8 | 16 | 2;
+        full.extend(b"\x03\0abcname\0comment\0\x12\x34");
+        full.extend(&plain[10..]);
+        assert!(all(full).unwrap() == many());
+    }
+
+    #[test]
+    fn a_dictionary_of_more_than_128_mib_is_refused() {
+        // A stream header, and a block header whose only filter is LZMA2 with 1.5 GiB.
+        let mut bytes = vec![
+            0xfd, b'7', b'z', b'X', b'Z', 0, 0, 1, 0x69, 0x22, 0xde, 0x36,
+        ];
+        bytes.extend([2, 0, 0x21, 1, 37, 0, 0, 0]);
+        let mut crc = gzip::Crc::default();
+        crc.add(&bytes[12..]);
+        bytes.extend(crc.value().to_le_bytes());
+        bytes.extend([1, 0, 0, b'x', 0]);
+        let e = all(bytes).unwrap_err();
+        assert!(e.to_string().contains(TOO_LARGE), "{e}");
     }
 }

@@ -9,9 +9,6 @@ use std::io::Read as _;
 use std::path::Path;
 use trace::{BLOCK, Format, Reader};
 
-/// The first bytes of a file that zstd has compressed.
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-
 /// Estimates the number of requests of the trace at `path` from its first block: the bytes of a
 /// record, and the requests of a record. `None` if the length of the trace is not known, because it
 /// is no plain file or can't be read.
@@ -20,7 +17,7 @@ pub fn expected(path: &Path, plan: &Plan) -> Option<u64> {
     let mut head = Vec::new();
     let file = File::open(path).ok()?;
     file.take(BLOCK as u64).read_to_end(&mut head).ok()?;
-    if head.starts_with(&ZSTD) {
+    if trace::is_packed(&head) {
         return None;
     }
     let mut reader = Reader::open(path, &plan.options).ok()?;
