@@ -464,6 +464,15 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         self.advise(fd, advice)
     }
 
+    async fn drop_cache(&self, fd: Fd) -> HostResult<()> {
+        let o = self.get(fd)?;
+        self.calls(Bottom::Other, 1);
+        if let Object::File(id) = o.object {
+            self.mm.invalidate_pages(id, (0, u32::MAX), |_| true).await;
+        }
+        Ok(())
+    }
+
     async fn truncate(&self, fd: Fd, len: u64) -> HostResult<()> {
         self.calls(Bottom::Other, 1);
         if let Object::File(id) = self.get(fd)?.object {

@@ -265,6 +265,12 @@ impl Host for MemoryHost {
         Ok(())
     }
 
+    /// Records the call, which has nothing to do.
+    async fn drop_cache(&self, fd: Fd) -> HostResult<()> {
+        self.note(format!("drop_cache {}", self.file(fd).path));
+        Ok(())
+    }
+
     fn len(&self, fd: Fd) -> HostResult<u64> {
         Ok(self.files.borrow()[&self.file(fd).path].len() as u64)
     }

@@ -459,6 +459,13 @@ impl Host for TaskHost {
         advised.map_err(|e| error(&o.path, e))
     }
 
+    /// Asks the kernel to drop the file's clean cached pages, with posix_fadvise(2).
+    async fn drop_cache(&self, fd: Fd) -> HostResult<()> {
+        let o = self.get(fd)?;
+        let advised = rustix::fs::fadvise(&o.fd, 0, None, rustix::fs::Advice::DontNeed);
+        advised.map_err(|e| error(&o.path, e))
+    }
+
     /// Returns the length of an open file in bytes.
     fn len(&self, fd: Fd) -> HostResult<u64> {
         let o = self.get(fd)?;

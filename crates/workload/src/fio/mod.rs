@@ -1,8 +1,8 @@
 //! fio job files as workloads.
 //!
 //! [`parse`] reads a job file: `[global]` sections, which may repeat, and one section per job. Each
-//! of a job's `numjobs` is a process. Numbers have fio's suffixes (K, M, G, T are powers of 1024
-//! and with an `i` powers of 1000, which is fio's odd default), times `us ms s m h d`.
+//! of a job's `numjobs` is a process. [`keys`] lists every key of fio with the answer that it gets;
+//! [`arguments`] makes a job file of a command line of fio.
 //!
 //! As in fio: random offsets hit every block once in a pass (`norandommap` and the other
 //! distributions do not), and are the same in every run. A job ends when it has moved `size` bytes
@@ -12,20 +12,28 @@
 //! sequential jobs of sequential access, which doubles its windows (`fadvise_hint`,
 //! posix_fadvise(2)).
 //!
-//! Unlike in fio: a job has more than one request in flight only with `direct=1` and an
-//! asynchronous engine, which is how Linux treats libaio; files of jobs that read or write at
-//! random exist beforehand, files of sequential writers are new.
+//! Unlike in fio: a device is a file of the tested filesystem; files of jobs that read or write at
+//! random exist beforehand, files of sequential writers are new; contents are not compared.
 
+mod finish;
 mod job;
+pub mod keys;
+mod order;
+mod pace;
+mod patterns;
+mod requests;
 mod section;
 mod setting;
+mod syntax;
 mod worker;
 
-pub use job::{Distribution, Hint, Job, MOST_TASKS};
+pub use job::{Access, Distribution, Hint, Job, MOST_TASKS};
 pub use setting::FioError;
+pub use syntax::{Alone, Surroundings, arguments};
 pub use worker::Worker;
 
-use setting::Setting;
+use finish::Given;
+use syntax::Sections;
 
 /// The jobs of a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,62 +42,29 @@ pub struct Jobs {
     pub jobs: Vec<Job>,
     /// Notes for readers of the results, one sentence each.
     pub notes: Vec<String>,
-    /// The text of the job file.
+    /// The text of the job file, with its variables and included files in their places.
     pub text: String,
+}
+
+/// Reads the text of a fio job file that needs no variables and includes no files, as [`read`]
+/// does.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse(text: &str) -> Result<Jobs, FioError> {
+    read(text, &Alone)
 }
 
 /// Reads the text of a fio job file: its jobs in order, each with the keys of the global sections
 /// before it, and notes on keys without an effect.
 ///
 /// # Errors
-/// The file is one that fio would refuse, has an unsupported key, or a job that can't be run here.
-pub fn parse(text: &str) -> Result<Jobs, FioError> {
-    let mut global: Vec<Setting> = Vec::new();
-    let mut sections: Vec<(Setting, Vec<Setting>)> = Vec::new();
-    let mut in_global = None;
-    let mut at = 0;
-    for (number, raw) in text.split_inclusive('\n').enumerate() {
-        let start = at;
-        at += raw.len();
-        let line = raw.trim();
-        if line.is_empty() || line.starts_with([';', '#']) {
-            continue;
-        }
-        let from = start + raw.len() - raw.trim_start().len();
-        // The line's range of bytes in the file, for errors.
-        let span = from..from + line.len();
-        let mut setting = Setting {
-            key: line.to_owned(),
-            value: None,
-            span,
-            line: number + 1,
-        };
-        if let Some(name) = line.strip_prefix('[') {
-            let Some(name) = name.strip_suffix(']').filter(|n| !n.trim().is_empty()) else {
-                return Err(setting.error("is not a section", "[global] or [NAME]"));
-            };
-            name.trim().clone_into(&mut setting.key);
-            in_global = Some(setting.key == "global");
-            if setting.key != "global" {
-                // A job inherits from the global sections before it.
-                sections.push((setting, global.clone()));
-            }
-            continue;
-        }
-        if let Some((key, value)) = line.split_once('=') {
-            setting.key = key.trim().to_owned();
-            setting.value = Some(value.trim().to_owned());
-        }
-        if setting.value.as_deref().unwrap_or(line).contains("${") {
-            return Err(setting.error("variables are not expanded", "a value without variables"));
-        }
-        match (in_global, sections.last_mut()) {
-            (Some(true), _) => global.push(setting),
-            (Some(false), Some((_, settings))) => settings.push(setting),
-            _ => return Err(setting.error("comes before the first section", "[global] or [NAME]")),
-        }
-    }
-    if sections.is_empty() {
+/// The file is one that fio would refuse, has refused keys, or a job that can't be run here; one
+/// error tells all of them.
+pub fn read(text: &str, around: &dyn Surroundings) -> Result<Jobs, FioError> {
+    let mut sections = Sections::read(text, around);
+    let mut errors = std::mem::take(&mut sections.errors);
+    if sections.jobs.is_empty() && errors.is_empty() {
         return Err(FioError {
             span: 0..0,
             line: 1,
@@ -97,20 +72,49 @@ pub fn parse(text: &str) -> Result<Jobs, FioError> {
             accepted: "a section [NAME] with keys such as rw=randread".into(),
         });
     }
-    let mut jobs = Vec::new();
+    // Keys of lines that can't be read are missing in their jobs.
+    let unread = !errors.is_empty();
+    let mut jobs: Vec<Job> = Vec::new();
     let mut indifferent: Vec<String> = Vec::new();
     let mut notes = Vec::new();
-    for (head, settings) in &sections {
-        let (job, note) = section::job(head, settings, &mut indifferent)?;
-        notes.extend(note);
-        jobs.push(job);
-        let tasks: u64 = jobs.iter().map(|j: &Job| j.numjobs * j.depth).sum();
+    for (head, settings) in &sections.jobs {
+        let mut given = Given::named(&head.key);
+        let known = errors.len();
+        // As in fio, this key is read before all others.
+        let base = settings.iter().rev().find(|s| s.key == "kb_base");
+        let base = base.map_or(1024, |s| {
+            if s.value.as_deref() == Some("1000") {
+                1000
+            } else {
+                1024
+            }
+        });
+        for s in settings {
+            let mut s = s.clone();
+            s.base = base;
+            errors.extend(section::apply(&mut given, &s, &mut indifferent).err());
+        }
+        if unread || errors.len() > known {
+            continue;
+        }
+        match given.finish(head, &jobs, &mut notes) {
+            Ok(job) => jobs.push(job),
+            Err(e) => errors.push(e),
+        }
+        let tasks: u64 = jobs
+            .iter()
+            .map(|j: &Job| j.numjobs.saturating_mul(j.depth))
+            .sum();
         if tasks > MOST_TASKS {
-            return Err(head.error(
+            errors.push(head.error(
                 format!("the jobs so far have {tasks} requests in flight"),
                 format!("at most {MOST_TASKS} of numjobs times iodepth over all jobs"),
             ));
+            break;
         }
+    }
+    if let Some(e) = FioError::joined(errors) {
+        return Err(e);
     }
     if !indifferent.is_empty() {
         let list = indifferent.join(", ");
@@ -118,7 +122,10 @@ pub fn parse(text: &str) -> Result<Jobs, FioError> {
             "keys of the job file that have no effect in the simulation: {list}"
         ));
     }
-    let text = text.to_owned();
+    let text = match sections.expanded {
+        true => sections.text(),
+        false => text.to_owned(),
+    };
     Ok(Jobs { jobs, notes, text })
 }
 

@@ -1,307 +1,347 @@
-//! Converts a section of a job file to a job: the table of keys, and checks of their combination.
+//! Applies the keys of a section to a job.
 
-use super::job::{Distribution, Hint, Job, MOST_TASKS};
+use super::finish::Given;
+use super::job::{Access, Amount, Blocks, ExitWhat, Hint, MOST_TASKS, Steady, Think};
+use super::keys::{self, Answer};
+use super::patterns::{direction, distribution, service, split};
 use super::setting::{FioError, Setting};
 use crate::host::Advice;
 
-/// The limit on blocks for a Zipf distribution.
-const MOST_RANKS: u64 = 1 << 26;
-
-/// Keys without an effect here; they are listed in the results.
-const INDIFFERENT: &[&str] = &[
-    "allrandrepeat",
-    "buffer_compress_percentage",
-    "clat_percentiles",
-    "create_on_open",
-    "create_serialize",
-    "description",
-    "disk_util",
-    "eta",
-    "fallocate",
-    "group_reporting",
-    "gtod_cpu",
-    "gtod_reduce",
-    "invalidate",
-    "iodepth_batch",
-    "iodepth_batch_complete_max",
-    "iodepth_batch_complete_min",
-    "iodepth_batch_submit",
-    "lat_percentiles",
-    "log_avg_msec",
-    "new_group",
-    "per_job_logs",
-    "percentile_list",
-    "randrepeat",
-    "refill_buffers",
-    "scramble_buffers",
-    "stats",
-    "thread",
-    "unlink",
-    "write_bw_log",
-    "write_iops_log",
-    "write_lat_log",
-    "zero_buffers",
-];
-
-/// Synchronous engines.
-const SYNC_ENGINES: [&str; 5] = ["sync", "psync", "vsync", "pvsync", "pvsync2"];
-/// Asynchronous engines.
-const ASYNC_ENGINES: [&str; 3] = ["libaio", "io_uring", "posixaio"];
-
 /// The longest file, in bytes.
-const FILE: u64 = trace::MAX_FILE;
+pub(super) const FILE: u64 = trace::MAX_FILE;
 const SECOND: u64 = 1_000_000_000;
+const MICROSECOND: u64 = 1_000;
+/// The sizes that a request may have.
+const REQUEST: std::ops::RangeInclusive<u64> = 1..=1 << 30;
+/// The largest number of files of a process.
+const MOST_FILES: u64 = 1 << 16;
 
-/// A job in the making, while its section is read.
-struct Given {
-    job: Job,
-    size: Option<u64>,
-    io_size: Option<u64>,
-    filesize: Option<u64>,
-    /// Set if reads and writes are mixed; `mix` is the percentage of reads.
-    mixed: bool,
-    mix: u64,
-    engine: String,
-}
-
-/// Applies a key's value to the job.
-type Set = fn(&mut Given, &Setting) -> Result<(), FioError>;
-
-/// A key of a section: its name, an alternative name, and its action.
-struct Key(&'static str, &'static str, Set);
-
-/// Defines a key that sets a field to its parsed value.
-macro_rules! key {
-    ($name:literal, $other:literal, $($field:ident).+ = |$s:ident| $value:expr) => {
-        Key($name, $other, |given, $s| {
-            given.$($field).+ = $value;
-            Ok(())
-        })
-    };
-}
-
-const KEYS: &[Key] = &[
-    Key("rw", "readwrite", direction),
-    key!("bs", "blocksize", job.bs = |s| s.pair(&(512..=1 << 30))?),
-    key!("size", "", size = |s| Some(s.number(512..=FILE)?)),
-    key!("io_size", "", io_size = |s| Some(s.number(512..=1 << 60)?)),
-    key!("filesize", "", filesize = |s| Some(s.number(512..=FILE)?)),
-    key!("numjobs", "", job.numjobs = |s| s.number(1..=MOST_TASKS)?),
-    key!("iodepth", "", job.depth = |s| s.number(1..=MOST_TASKS)?),
-    key!("direct", "", job.direct = |s| s.switch()?),
-    key!("buffered", "", job.direct = |s| !s.switch()?),
-    key!("fsync", "", job.fsync = |s| s.number(0..=1 << 40)?),
-    key!("fdatasync", "", job.fdatasync = |s| s.number(0..=1 << 40)?),
-    key!("end_fsync", "", job.end_fsync = |s| s.switch()?),
-    key!("rate", "", job.rate = |s| s.pair(&(0..=1 << 50))?),
-    key!("rwmixread", "", mix = |s| s.number(0..=100)?),
-    key!("rwmixwrite", "", mix = |s| 100 - s.number(0..=100)?),
-    key!(
-        "random_distribution",
-        "",
-        job.distribution = |s| distribution(s)?
-    ),
-    key!("fadvise_hint", "", job.hint = |s| hint(s)?),
-    key!("norandommap", "", job.repeat = |s| s.switch()?),
-    key!("runtime", "", job.runtime_ns = |s| s.time(SECOND)?),
-    key!("time_based", "", job.time_based = |s| s.switch()?),
-    key!("ramp_time", "", job.ramp_ns = |s| s.time(SECOND)?),
-    key!("thinktime", "", job.think_ns = |s| s.time(1_000)?),
-    key!("startdelay", "", job.delay_ns = |s| s.time(SECOND)?),
-    key!("stonewall", "", job.stonewall = |s| s.switch()?),
-    key!("name", "", job.name = |s| s.text()?.to_owned()),
-    key!("directory", "", job.directory = |s| s.text()?.to_owned()),
-    key!("filename", "", job.filename = |s| Some(one_file(s)?)),
-    key!("ioengine", "", engine = |s| known_engine(s)?),
-];
-
-/// The old name of `runtime`, which error messages do not offer.
-const OLDER: (&str, &str) = ("timeout", "runtime");
-
-/// Returns the supported key with this name, alternative name or older name; `None` if there is
-/// none.
-fn key(name: &str) -> Option<&'static Key> {
-    let name = if name == OLDER.0 { OLDER.1 } else { name };
-    KEYS.iter().find(|Key(a, b, _)| *a == name || *b == name)
-}
-
-/// Lists the accepted keys, with their alternative names, for an error message.
-fn accepted_keys() -> String {
-    let named = KEYS.iter().map(|Key(name, other, _)| match *other {
-        "" => (*name).to_owned(),
-        other => format!("{name} ({other})"),
-    });
-    named.collect::<Vec<_>>().join(", ")
-}
-
-/// Makes a job from its section: `head` is the line with its name, `settings` the keys of it and of
-/// the global sections. Returns the job, and a note for readers of the results if one is needed.
-/// Keys without an effect are added to `indifferent`.
-pub(super) fn job(
-    head: &Setting,
-    settings: &[Setting],
+/// Applies one setting to the job. A key without an effect here is added to `indifferent`.
+///
+/// # Errors
+/// The key is refused, or its value does not fit.
+pub(super) fn apply(
+    given: &mut Given,
+    s: &Setting,
     indifferent: &mut Vec<String>,
-) -> Result<(Job, Option<String>), FioError> {
-    let mut given = Given {
-        job: Job::named(&head.key),
-        size: None,
-        io_size: None,
-        filesize: None,
-        mixed: false,
-        mix: 50,
-        engine: "psync".to_owned(),
+) -> Result<(), FioError> {
+    let Some((row, name)) = keys::find(keys::KEYS, &s.key) else {
+        let accepted = keys::named(keys::KEYS, Answer::Done);
+        return Err(s.error("fio has no such key", accepted));
     };
-    for s in settings {
-        let ignored = INDIFFERENT.contains(&s.key.as_str());
-        match key(&s.key) {
-            Some(Key(.., set)) => set(&mut given, s)?,
-            None if ignored => {}
-            None => return Err(s.error("this key is not supported", accepted_keys())),
+    match row.answer {
+        Answer::Done => {
+            // The choice among engines of one kind matters only with direct=1.
+            if name == "ioengine" && !indifferent.contains(&s.key) {
+                indifferent.push(s.key.clone());
+            }
+            let done = sizes(given, s, name)?
+                || files(given, s, name)?
+                || order(given, s, name)?
+                || calls(given, s, name)?
+                || times(given, s, name)?
+                || jobs(given, s, name)?;
+            debug_assert!(done, "{name} is in the table as done");
         }
-        // The choice of engine matters only with direct=1.
-        if (ignored || s.key == "ioengine") && !indifferent.contains(&s.key) {
-            indifferent.push(s.key.clone());
+        Answer::NoEffect => {
+            if !indifferent.contains(&s.key) {
+                indifferent.push(s.key.clone());
+            }
+        }
+        Answer::NotYet => {
+            let what = format!("this key is not supported yet: {}", row.about);
+            return Err(s.error(what, "the job without it"));
+        }
+        Answer::Elsewhere => {
+            let what = format!("this key is not supported, as it belongs to {}", row.about);
+            return Err(s.error(what, "the job without it"));
         }
     }
-    given.finish(head)
-}
-
-/// Applies `rw=`: whether the job reads, writes or does both, at random or sequential offsets.
-fn direction(given: &mut Given, s: &Setting) -> Result<(), FioError> {
-    let job = &mut given.job;
-    (job.reads, job.random, given.mixed) = match s.text()? {
-        "read" => (100, false, false),
-        "write" => (0, false, false),
-        "randread" => (100, true, false),
-        "randwrite" => (0, true, false),
-        "rw" | "readwrite" => (50, false, true),
-        "randrw" => (50, true, true),
-        other => {
-            return Err(s.error(
-                format!("`{other}` is not supported"),
-                "read, write, randread, randwrite, rw, readwrite, randrw",
-            ));
-        }
-    };
     Ok(())
 }
 
-/// Parses `fadvise_hint=`, the advice that a job gives on its file.
-fn hint(s: &Setting) -> Result<Hint, FioError> {
-    Ok(match s.text()? {
-        "0" | "none" => Hint::None,
-        "1" => Hint::Pattern,
-        "random" => Hint::As(Advice::Random),
-        "sequential" => Hint::As(Advice::Sequential),
-        other => {
-            return Err(s.error(
-                format!("`{other}` is not a known kind of advice"),
-                "0 (none), 1 (as rw= says, the default), random, sequential",
-            ));
+/// Applies the keys that say how much is read and written, and where. Returns false for others.
+fn sizes(given: &mut Given, s: &Setting, name: &str) -> Result<bool, FioError> {
+    let job = &mut given.job;
+    match name {
+        "bs" => job.blocks = s.pair(&REQUEST)?.map(Blocks::Fixed),
+        "bsrange" => {
+            let range = |text: &str| {
+                let [least, most] = s.range(text, &REQUEST)?;
+                Ok(Blocks::Range(least, most))
+            };
+            job.blocks = s.each(range)?;
         }
-    })
+        "bssplit" => job.blocks = s.each(|text| split(s, text, &REQUEST))?,
+        "bs_unaligned" => job.unaligned = s.switch()?,
+        "bs_is_seq_rand" => job.by_order = s.switch()?,
+        "ba" => job.align = s.pair(&(0..=1 << 30))?[0],
+        "size" => given.size = Some(s.amount(1..=1 << 60)?),
+        "io_size" => given.io_size = Some(s.amount(1..=1 << 60)?),
+        "filesize" => given.filesize = Some(s.range(s.text()?, &(1..=FILE))?),
+        "fill_device" => job.fill = s.switch()?,
+        "offset" => given.offset = s.amount(0..=FILE)?,
+        "offset_increment" => given.increment = s.amount(0..=FILE)?,
+        "offset_align" => given.offset_align = s.number(0..=1 << 40)?,
+        "number_ios" => job.requests = s.number(0..=1 << 60)?,
+        "loops" => job.loops = s.number(1..=1 << 40)?,
+        "zonemode" => given.strided = s.choice(&[("none", false), ("strided", true)])?,
+        "zonesize" => given.zone[0] = s.number(0..=FILE)?,
+        "zoneskip" => given.zone[1] = s.number(0..=FILE)?,
+        "zonerange" => given.zone[2] = s.number(0..=FILE)?,
+        "kb_base" => {
+            s.choice(&[("1024", ()), ("1000", ())])?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
 }
 
-/// Parses `filename=`: one name; fio's list of several files is refused, and so are device files,
-/// which the tested filesystem does not have.
-fn one_file(s: &Setting) -> Result<String, FioError> {
+/// Applies the keys that name files. Returns false for others.
+fn files(given: &mut Given, s: &Setting, name: &str) -> Result<bool, FioError> {
+    let job = &mut given.job;
+    match name {
+        "name" => s.text()?.clone_into(&mut job.name),
+        "directory" => job.directories = listed(s.text()?),
+        "filename" => job.filenames = listed(s.text()?),
+        "filename_format" => s.text()?.clone_into(&mut job.format),
+        "nrfiles" => job.files = s.number(1..=MOST_FILES)?,
+        "openfiles" => job.open_files = s.number(0..=MOST_FILES)?,
+        "file_service_type" => job.service = service(s)?,
+        "overwrite" => job.exist |= s.switch()?,
+        "allow_file_create" => job.exist |= !s.switch()?,
+        "pre_read" => job.pre_read = s.switch()?,
+        "invalidate" => job.invalidate = s.switch()?,
+        "unlink" => job.unlink = s.switch()?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Splits a list of files or folders at its colons; `\:` is a colon in a name.
+fn listed(text: &str) -> Vec<String> {
+    let (mut names, mut name) = (Vec::new(), String::new());
+    let mut escaped = false;
+    for c in text.chars() {
+        match c {
+            '\\' if !escaped => {
+                escaped = true;
+                continue;
+            }
+            ':' if !escaped => names.push(std::mem::take(&mut name)),
+            c => name.push(c),
+        }
+        escaped = false;
+    }
+    names.push(name);
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// Applies the keys that say which offsets follow one another. Returns false for others.
+fn order(given: &mut Given, s: &Setting, name: &str) -> Result<bool, FioError> {
+    let job = &mut given.job;
+    match name {
+        "rw" => direction(given, s)?,
+        "rw_sequencer" => {
+            job.identical = s.choice(&[("sequential", false), ("identical", true)])?
+        }
+        "rwmixread" => given.mix = s.number(0..=100)?,
+        "rwmixwrite" => given.mix = 100 - s.number(0..=100)?,
+        "percentage_random" => job.random_share = s.pair(&(0..=100))?,
+        "random_distribution" => job.distribution = distribution(s)?,
+        "norandommap" => job.repeat = s.switch()?,
+        "fadvise_hint" => {
+            job.hint = s.choice(&[
+                ("0", Hint::None),
+                ("none", Hint::None),
+                ("1", Hint::Pattern),
+                ("random", Hint::As(Advice::Random)),
+                ("sequential", Hint::As(Advice::Sequential)),
+            ])?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Applies the keys that say by which calls files are accessed. Returns false for others.
+fn calls(given: &mut Given, s: &Setting, name: &str) -> Result<bool, FioError> {
+    let job = &mut given.job;
+    match name {
+        "ioengine" => {
+            job.access = engine(s)?;
+            s.text()?.clone_into(&mut given.engine);
+        }
+        "iodepth" => job.depth = s.number(1..=MOST_TASKS)?,
+        "io_submit_mode" => given.offload = s.choice(&[("inline", false), ("offload", true)])?,
+        "direct" => job.direct = s.switch()?,
+        "buffered" => job.direct = !s.switch()?,
+        "atomic" => job.direct |= s.switch()?,
+        "sync" => {
+            (job.sync, job.dsync) = s.choice(&[
+                ("none", (false, false)),
+                ("0", (false, false)),
+                ("sync", (true, false)),
+                ("1", (true, false)),
+                ("dsync", (false, true)),
+            ])?;
+        }
+        "fsync" => job.fsync = s.number(0..=1 << 40)?,
+        "fdatasync" => job.fdatasync = s.number(0..=1 << 40)?,
+        "end_fsync" => job.end_fsync = s.switch()?,
+        "fsync_on_close" => job.fsync_on_close = s.switch()?,
+        "verify" => given.verify = !matches!(s.text()?, "0" | "null"),
+        "do_verify" => given.do_verify = s.switch()?,
+        "verify_only" => given.verify_only = s.switch()?,
+        "verify_backlog" => given.backlog = s.number(0..=1 << 40)?,
+        "verify_backlog_batch" => given.batch = s.number(0..=1 << 40)?,
+        "continue_on_error" => {
+            let [neither, reads, writes, both] =
+                [(false, false), (true, false), (false, true), (true, true)];
+            (job.tolerant.reads, job.tolerant.writes) = s.choice(&[
+                ("none", neither),
+                ("read", reads),
+                ("write", writes),
+                ("io", both),
+                ("verify", neither),
+                ("all", both),
+                ("0", neither),
+                ("1", both),
+            ])?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Returns how the engine that `ioengine=` names accesses files.
+fn engine(s: &Setting) -> Result<Access, FioError> {
     let text = s.text()?;
-    if text.contains(':') {
-        return Err(s.error("several files are not supported", "one file"));
+    // `external:PATH` loads an engine from a file.
+    let name = text.split(':').next().unwrap_or_default();
+    let accepted = keys::named(keys::ENGINES, Answer::Done);
+    let Some((row, _)) = keys::find(keys::ENGINES, name) else {
+        return Err(s.error(format!("fio has no engine `{text}`"), accepted));
+    };
+    match row.answer {
+        Answer::NotYet => {
+            let what = format!("the engine `{text}` is not supported yet: {}", row.about);
+            Err(s.error(what, accepted))
+        }
+        Answer::Elsewhere => {
+            let what = format!("the engine `{text}` is not supported: {}", row.about);
+            Err(s.error(what, accepted))
+        }
+        Answer::Done | Answer::NoEffect => Ok(match name {
+            "libaio" => Access::Aio,
+            "io_uring" => Access::Uring,
+            "mmap" => Access::Mapped,
+            _ => Access::Calls,
+        }),
     }
-    if text.starts_with("/dev/") {
-        return Err(s.error(
-            "a device file, and jobs run on files of the tested filesystem",
-            "no `filename`, or a file's path; with direct=1 it measures the disk",
-        ));
-    }
-    Ok(text.to_owned())
 }
 
-/// Parses `ioengine=`: one of the synchronous or asynchronous engines.
-fn known_engine(s: &Setting) -> Result<String, FioError> {
-    let engine = s.text()?;
-    if !SYNC_ENGINES.contains(&engine) && !ASYNC_ENGINES.contains(&engine) {
-        return Err(s.error(
-            format!("the engine `{engine}` is not supported"),
-            [&SYNC_ENGINES[..], &ASYNC_ENGINES].concat().join(", "),
-        ));
+/// Applies the keys of times and rates. Returns false for others.
+fn times(given: &mut Given, s: &Setting, name: &str) -> Result<bool, FioError> {
+    let job = &mut given.job;
+    match name {
+        "runtime" => job.runtime_ns = s.time(SECOND)?,
+        "time_based" => job.time_based = s.switch()?,
+        "ramp_time" => job.ramp_ns = s.time(SECOND)?,
+        "startdelay" => {
+            let mut ends = s.text()?.split('-').map(|text| s.time_of(text, SECOND));
+            let first = ends.next().unwrap_or(Ok(0))?;
+            let second = ends.next().unwrap_or(Ok(first))?;
+            job.delay_ns = [first.min(second), first.max(second)];
+        }
+        "rate" => job.rate = s.pair(&(0..=1 << 50))?,
+        "rate_iops" => job.rate_iops = s.pair(&(0..=1 << 50))?,
+        "rate_process" => job.poisson = s.choice(&[("linear", false), ("poisson", true)])?,
+        "rate_ignore_thinktime" => job.rate_without_think = s.switch()?,
+        "steadystate" => {
+            let steady = steady(s, job.steady)?;
+            job.steady = Some(steady);
+        }
+        "steadystate_duration" => given.steady_ns = s.time(SECOND)?,
+        "steadystate_ramp_time" => given.steady_ramp_ns = s.time(SECOND)?,
+        _ => return think(&mut job.think, s, name),
     }
-    Ok(engine.to_owned())
+    Ok(true)
 }
 
-/// Parses `random_distribution=`: uniform, Zipf with its exponent, or Pareto with its parameter.
-fn distribution(s: &Setting) -> Result<Distribution, FioError> {
+/// Applies the keys of pauses. Returns false for others.
+fn think(think: &mut Think, s: &Setting, name: &str) -> Result<bool, FioError> {
+    match name {
+        "thinktime" => think.ns = s.time(MICROSECOND)?,
+        "thinktime_spin" => think.spin_ns = s.time(MICROSECOND)?,
+        "thinktime_blocks" => think.blocks = s.number(1..=1 << 40)?,
+        // A request that a task has issued is complete before the task issues another.
+        "thinktime_blocks_type" => s.choice(&[("complete", ()), ("issue", ())])?,
+        "thinktime_iotime" => think.iotime_ns = s.time(MICROSECOND)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Parses `steadystate=`: the figure and its limit.
+fn steady(s: &Setting, known: Option<Steady>) -> Result<Steady, FioError> {
     let text = s.text()?;
     let bad = || {
         s.error(
-            format!("`{text}` is not supported"),
-            "random, zipf:THETA (above 0 up to 10), pareto:H (above 0, below 1)",
+            format!("`{text}` does not fit here"),
+            "iops, bw, iops_slope or bw_slope, a colon, and a limit such as 0.3%",
         )
     };
-    let (kind, value) = match text.split_once(':') {
-        Some((kind, value)) => (kind, Some(value.parse::<f64>().map_err(|_| bad())?)),
-        None => (text, None),
+    let (what, limit) = text.split_once(':').ok_or_else(bad)?;
+    let (bytes, slope) = match what {
+        "iops" => (false, false),
+        "bw" => (true, false),
+        "iops_slope" => (false, true),
+        "bw_slope" => (true, true),
+        _ => return Err(bad()),
     };
-    match (kind, value) {
-        ("random", None) => Ok(Distribution::Random),
-        ("zipf", Some(theta)) if theta > 0.0 && theta <= 10.0 => Ok(Distribution::Zipf(theta)),
-        ("pareto", Some(h)) if h > 0.0 && h < 1.0 => Ok(Distribution::Pareto(h)),
-        _ => Err(bad()),
+    let (number, percent) = match limit.strip_suffix('%') {
+        Some(number) => (number, true),
+        None => (limit, false),
+    };
+    let limit: f64 = number.trim().parse().map_err(|_| bad())?;
+    if !(limit.is_finite() && limit >= 0.0) {
+        return Err(bad());
     }
+    Ok(Steady {
+        bytes,
+        slope,
+        limit,
+        percent,
+        seconds: known.map_or(0, |k| k.seconds),
+        ramp_ns: 0,
+    })
 }
 
-impl Given {
-    /// Completes the job with the values that depend on several keys, and checks that they are
-    /// consistent. Returns the job, and a note if `iodepth` has no effect; errors point at `head`,
-    /// the section's name.
-    fn finish(self, head: &Setting) -> Result<(Job, Option<String>), FioError> {
-        let mut job = self.job;
-        if self.mixed {
-            job.reads = self.mix;
+/// Applies the keys that tie jobs together. Returns false for others.
+fn jobs(given: &mut Given, s: &Setting, name: &str) -> Result<bool, FioError> {
+    let job = &mut given.job;
+    match name {
+        "numjobs" => job.numjobs = s.number(1..=MOST_TASKS)?,
+        "stonewall" => job.stonewall = s.switch()?,
+        "new_group" => given.new_group = s.switch()?,
+        "wait_for" => given.wait_for = Some(s.clone()),
+        "exitall" => given.exitall = s.switch()?,
+        "exit_what" => {
+            given.exit_what = s.choice(&[
+                ("group", ExitWhat::Group),
+                ("stonewall", ExitWhat::Stonewall),
+                ("all", ExitWhat::All),
+            ])?;
         }
-        // `region`: bytes of the file; `total`: bytes to move.
-        let Some(region) = self.filesize.or(self.size) else {
-            return Err(head.error("the job has no size", "size= or filesize= in its section"));
-        };
-        job.region = region;
-        job.total = self.io_size.or(self.size).unwrap_or(region);
-        let largest = match job.reads {
-            100 => job.bs[0],
-            0 => job.bs[1],
-            _ => job.bs[0].max(job.bs[1]),
-        };
-        if largest > region {
-            return Err(head.error(
-                format!("a block of {largest} bytes does not fit the file of {region} bytes"),
-                "bs= up to the file's size",
-            ));
-        }
-        if job.direct && job.bs.iter().any(|bs| !bs.is_multiple_of(4096)) {
-            return Err(head.error(
-                "direct=1 with blocks that are not whole pages",
-                "bs= in multiples of 4k",
-            ));
-        }
-        if job.time_based && job.runtime_ns == 0 {
-            return Err(head.error("time_based without a runtime", "runtime= beside it"));
-        }
-        if matches!(job.distribution, Distribution::Zipf(_)) && job.blocks() > MOST_RANKS {
-            return Err(head.error(
-                format!("zipf over {} blocks", job.blocks()),
-                format!("up to {MOST_RANKS} blocks: a smaller file or larger blocks"),
-            ));
-        }
-        let mut note = None;
-        if job.depth > 1 && !(job.direct && ASYNC_ENGINES.contains(&self.engine.as_str())) {
-            note = Some(format!(
-                "job {}: iodepth={} has no effect: only direct=1 with {} keeps several requests in flight",
-                job.name,
-                job.depth,
-                ASYNC_ENGINES.join(", ")
-            ));
-            job.depth = 1;
-        }
-        Ok((job, note))
+        "flow" => job.flow = s.number(0..=1 << 20)?,
+        "flow_id" => job.flow_id = s.number(0..=1 << 32)?,
+        "flow_sleep" => job.flow_sleep_ns = s.time(MICROSECOND)?,
+        _ => return Ok(false),
     }
+    Ok(true)
 }
+
+/// The amount that stands for no bytes.
+pub(super) const NOTHING: Amount = Amount::Bytes(0);

@@ -1,163 +1,22 @@
-//! The requests of a job, and the tasks that issue them.
+//! The tasks that issue the requests of a job.
 
-use super::job::{Distribution, Job};
-use crate::host::{Fd, Host, HostResult, OpenFlags, Task};
+use super::job::{Access as Engine, Job, is_device};
+use super::order::{Access, Tables};
+use super::pace::Board;
+use super::requests::{Next, Progress, Request};
+use crate::host::{Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Task, Word};
 use crate::measure::{CALLS, Kind};
 use crate::program::Program;
 use crate::report::{Metric, Report};
 use crate::session::{Session, lock};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use trace::random::{Pareto, Permutation, Rng, Zipf};
 
-enum Ranks {
-    Zipf(Zipf),
-    Pareto(Pareto),
-    Any,
-    /// Every block once per pass, in random order.
-    Once,
-    Sequential,
-}
+/// Nanoseconds between two looks of a job at the one that it waits for, as in fio.
+const LOOK_NS: u64 = 10_000_000;
 
-/// The progress of one process of a job.
-pub(super) struct Progress {
-    rng: Rng,
-    ranks: Ranks,
-    scatter: Permutation,
-    blocks: u64,
-    /// Blocks issued in this pass.
-    passed: u64,
-    passes: u64,
-    seed: u64,
-    /// The next offset of a sequential job.
-    pos: u64,
-    /// Bytes issued: read and written.
-    issued: [u64; 2],
-    writes: u64,
-    started: Option<u64>,
-    /// The number of workers that have ended.
-    ended: u64,
-}
-
-/// A worker's next request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Request {
-    write: bool,
-    pub offset: u64,
-    pub len: u64,
-    /// The earliest time of issue, in nanoseconds.
-    not_before: u64,
-    /// The sync that follows: `None`: none; true: fdatasync; false: fsync.
-    sync: Option<bool>,
-}
-
-impl Progress {
-    /// Starts the requests of the job's process number `nth`. Its random numbers are seeded from
-    /// the job's name and that number, so that they are the same in every run.
-    pub(super) fn new(job: &Job, nth: u32) -> Self {
-        let blocks = job.blocks();
-        // FNV-1a of the name.
-        let name = job.name.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
-            (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
-        });
-        let seed = name ^ u64::from(nth);
-        // How the next block is drawn; `scatter` then spreads the drawn ranks over the file.
-        let ranks = match job.distribution {
-            _ if !job.random => Ranks::Sequential,
-            Distribution::Zipf(theta) => Ranks::Zipf(Zipf::new(blocks as u32, theta)),
-            Distribution::Pareto(h) => Ranks::Pareto(Pareto::new(blocks, h)),
-            Distribution::Random if job.repeat => Ranks::Any,
-            Distribution::Random => Ranks::Once,
-        };
-        Self {
-            rng: Rng::new(seed),
-            ranks,
-            scatter: Permutation::new(blocks, seed),
-            blocks,
-            passed: 0,
-            passes: 0,
-            seed,
-            pos: 0,
-            issued: [0; 2],
-            writes: 0,
-            started: None,
-            ended: 0,
-        }
-    }
-
-    /// Returns the process's next request at time `now` (ns); `None`: the job has moved all its
-    /// bytes or its time is over. The request says when it may be issued at the earliest, because
-    /// of a rate limit, and which sync follows it.
-    pub(super) fn next(&mut self, job: &Job, now: u64) -> Option<Request> {
-        let started = *self.started.get_or_insert(now);
-        let limit = job.runtime_ns.saturating_add(job.ramp_ns);
-        if job.runtime_ns > 0 && now - started >= limit {
-            return None;
-        }
-        let left = job.total.saturating_sub(self.issued[0] + self.issued[1]);
-        if !job.time_based && left == 0 {
-            return None;
-        }
-        let write = match job.reads {
-            100 => false,
-            0 => true,
-            reads => self.rng.below(100) >= reads,
-        };
-        let direction = usize::from(write);
-        let len = job.bs[direction];
-        let offset = self.offset(job, len);
-        let len = len.min(job.region - offset);
-        let rate = job.rate[direction];
-        let mut not_before = 0;
-        if rate > 0 {
-            let due = u128::from(self.issued[direction]) * 1_000_000_000 / u128::from(rate);
-            not_before = started.saturating_add(due as u64);
-        }
-        self.issued[direction] += len;
-        self.writes += u64::from(write);
-        let every = |n: u64| write && n > 0 && self.writes.is_multiple_of(n);
-        let sync = if every(job.fsync) {
-            Some(false)
-        } else if every(job.fdatasync) {
-            Some(true)
-        } else {
-            None
-        };
-        Some(Request {
-            write,
-            offset,
-            len,
-            not_before,
-            sync,
-        })
-    }
-
-    /// Returns the offset in bytes of the next request of `len` bytes: sequential, drawn from the
-    /// distribution, or the next of a random order that hits every block once in a pass.
-    fn offset(&mut self, job: &Job, len: u64) -> u64 {
-        let block = match &self.ranks {
-            Ranks::Sequential => {
-                let at = if self.pos >= job.region { 0 } else { self.pos };
-                self.pos = at + len;
-                return at;
-            }
-            Ranks::Zipf(zipf) => self.scatter.apply(u64::from(zipf.draw(&mut self.rng))),
-            Ranks::Pareto(pareto) => self.scatter.apply(pareto.draw(&mut self.rng)),
-            Ranks::Any => self.rng.below(self.blocks),
-            // `passed` blocks were issued in this pass; each pass has a permutation of its own.
-            Ranks::Once => {
-                if self.passed == self.blocks {
-                    self.passed = 0;
-                    self.passes += 1;
-                    self.scatter = Permutation::new(self.blocks, self.seed ^ self.passes << 32);
-                }
-                self.passed += 1;
-                self.scatter.apply(self.passed - 1)
-            }
-        };
-        // A request that would pass the end of the file is moved to fit.
-        (block * job.step()).min(job.region - len)
-    }
-}
+/// Bytes of a page.
+const PAGE: u64 = 4096;
 
 /// One of the tasks that issue a process's requests.
 #[derive(Debug, Clone, PartialEq)]
@@ -167,37 +26,62 @@ pub struct Worker {
     nth: u32,
     /// The number of the process in the script.
     process: usize,
+    /// The number of the task in its process.
+    slot: u64,
+}
+
+/// A file that a worker has open, with its mapping if the engine maps it.
+#[derive(Clone, Copy)]
+struct Opened {
+    number: u64,
+    fd: Fd,
+    map: Option<MapId>,
 }
 
 impl Task for Worker {
     const NAME: &'static str = "fio";
 
-    /// Opens the process's file, issues requests together with the process's other workers until
-    /// the job ends, and closes the file. The last worker to end calls fsync if the job has
-    /// `end_fsync`. Latencies are noted in the session, so the report is empty.
+    /// Opens the process's files, issues requests together with the process's other workers until
+    /// the job ends, and closes the files. The last worker to end calls fsync if the job has
+    /// `end_fsync`, and removes the files if the job has `unlink`. Latencies are noted in the
+    /// session, so the report is empty.
     async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
         let job = &*self.job;
-        if job.delay_ns > 0 {
-            host.sleep(job.delay_ns).await;
+        let board = Self::board(session);
+        if let Some(other) = job.wait_for {
+            while lock(board).runs(other) {
+                host.sleep(LOOK_NS).await;
+            }
         }
-        let flags = OpenFlags {
-            read: job.reads > 0,
-            write: job.reads < 100,
-            create: true,
-            direct: job.direct,
-            ..OpenFlags::default()
-        };
-        let fd = host.open(&job.path(self.nth), flags).await?;
-        let result = self.requests(host, session, fd).await;
-        let all_ended = {
+        let delay = job.delay(self.nth);
+        if delay > 0 {
+            host.sleep(delay).await;
+        }
+        let mut open = VecDeque::new();
+        let mut result = self.prepare_files(host, &mut open).await;
+        if result.is_ok() {
+            result = self.requests(host, session, &mut open).await;
+        }
+        let last = {
             let mut p = lock(self.progress(session));
             p.ended += 1;
             p.ended == job.depth
         };
-        if result.is_ok() && all_ended && job.end_fsync && job.reads < 100 {
-            host.sync(fd, false).await?;
+        if last {
+            lock(board).end(job, self.nth);
         }
-        host.close(fd).await?;
+        if result.is_ok() && last && job.end_fsync && job.writes() {
+            for number in 0..job.files {
+                let file = self.file(host, &mut open, number).await?;
+                host.sync(file.fd, false).await?;
+            }
+        }
+        while let Some(file) = open.pop_front() {
+            self.close(host, file).await?;
+        }
+        if result.is_ok() && last && job.unlink {
+            self.remove_files(host, session).await?;
+        }
         result.map(|()| Report::default())
     }
 }
@@ -205,19 +89,30 @@ impl Task for Worker {
 impl Program for Worker {
     const METRICS: &'static [Metric] = CALLS;
 
-    /// Adds the progress that all workers of a process share to the session.
+    /// Adds the progress that all workers of a process share to the session, the tables that all
+    /// processes of a job share, and the board that all jobs share.
     fn prepare(&self, session: &mut Session) {
-        let progress = || Mutex::new(Progress::new(&self.job, self.nth));
-        session.share(self.process, progress);
+        session.share(self.job.number, || Tables::new(&self.job));
+        session.share(0, || Mutex::new(Board::default()));
+        let tables: Tables = session.shared::<Tables>(self.job.number).clone();
+        let progress = || Mutex::new(Progress::new(&self.job, self.nth, &tables));
+        if session.share(self.process, progress) {
+            lock(Self::board(session)).expect(&self.job);
+        }
         session.expect_calls();
     }
 }
 
 impl Worker {
-    /// Makes one of the tasks of a job's `nth` process, which has number `process` in the script.
-    pub(crate) fn new(job: &Arc<Job>, nth: u32, process: usize) -> Self {
-        let job = Arc::clone(job);
-        Self { job, nth, process }
+    /// Makes the task number `slot` of a job's `nth` process, which has number `process` in the
+    /// script.
+    pub(crate) fn new(job: &Arc<Job>, nth: u32, process: usize, slot: u64) -> Self {
+        Self {
+            job: Arc::clone(job),
+            nth,
+            process,
+            slot,
+        }
     }
 
     /// Returns the job whose requests the task issues.
@@ -230,54 +125,250 @@ impl Worker {
         session.shared(self.process)
     }
 
-    /// Issues requests on the open file until the process's job ends: gives the job's advice, waits
-    /// for the rate limit, reads or writes, syncs, and pauses (`thinktime`). Latencies are noted
-    /// after the ramp time.
-    async fn requests<H: Host>(&self, host: &H, session: &Session, fd: Fd) -> HostResult<()> {
-        let (job, progress) = (&*self.job, self.progress(session));
-        if let Some(advice) = job.advice() {
+    /// Returns the board that all jobs share.
+    fn board(session: &Session) -> &Mutex<Board> {
+        session.shared(0)
+    }
+
+    /// Opens the first file. The process's first worker reads the files into the page cache
+    /// (`pre_read`), or drops their cached pages if an earlier job may have left some.
+    async fn prepare_files<H: Host>(
+        &self,
+        host: &H,
+        open: &mut VecDeque<Opened>,
+    ) -> HostResult<()> {
+        let job = &*self.job;
+        self.file(host, open, 0).await?;
+        if self.slot > 0 || !(job.pre_read || job.invalidate && job.used_before) {
+            return Ok(());
+        }
+        for number in 0..job.files {
+            let file = self.file(host, open, number).await?;
+            if !job.pre_read {
+                host.drop_cache(file.fd).await?;
+                continue;
+            }
+            let mut buffer = host.buffer(1 << 20);
+            let mut at = job.start(self.nth);
+            let end = at + job.region;
+            while at < end && job.reads() {
+                let len = (end - at).min(1 << 20);
+                match host.read_at(file.fd, &mut buffer, at, len).await? {
+                    0 => break,
+                    done => at += done,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a file of the process, which is opened unless it is open. If as many files are open
+    /// as may be (`openfiles`), the one that was opened first is closed.
+    async fn file<H: Host>(
+        &self,
+        host: &H,
+        open: &mut VecDeque<Opened>,
+        number: u64,
+    ) -> HostResult<Opened> {
+        let job = &*self.job;
+        if let Some(file) = open.iter().find(|file| file.number == number) {
+            return Ok(*file);
+        }
+        if job.open_files > 0 && open.len() as u64 >= job.open_files {
+            if let Some(first) = open.pop_front() {
+                self.close(host, first).await?;
+            }
+        }
+        let flags = OpenFlags {
+            read: job.reads() || job.pre_read || job.access == Engine::Mapped,
+            write: job.writes(),
+            create: true,
+            direct: job.direct,
+            sync: job.sync,
+            dsync: job.dsync,
+            ..OpenFlags::default()
+        };
+        let path = job.path(self.nth, number);
+        let fd = host.open(&path, flags).await?;
+        if let Some(advice) = job.advice().filter(|_| !path.starts_with("/dev/")) {
             host.fadvise(fd, advice).await?;
         }
-        let mut buffer = host.buffer(job.bs[0].max(job.bs[1]));
+        let map = match job.access {
+            Engine::Mapped => {
+                let len = (job.start(self.nth) + job.region).next_multiple_of(PAGE);
+                let advice = job.advice().unwrap_or_default();
+                Some(host.map(Map::Shared(fd), len, advice).await?)
+            }
+            _ => None,
+        };
+        let file = Opened { number, fd, map };
+        open.push_back(file);
+        Ok(file)
+    }
+
+    /// Closes a file, after fsync if the job has `fsync_on_close`.
+    async fn close<H: Host>(&self, host: &H, file: Opened) -> HostResult<()> {
+        if self.job.fsync_on_close && self.job.writes() {
+            host.sync(file.fd, false).await?;
+        }
+        if let Some(map) = file.map {
+            host.unmap(map).await?;
+        }
+        host.close(file.fd).await
+    }
+
+    /// Removes the process's files, or those that all processes of the job share after the last of
+    /// them.
+    async fn remove_files<H: Host>(&self, host: &H, session: &Session) -> HostResult<()> {
+        let job = &*self.job;
+        if !job.filenames.is_empty() && lock(Self::board(session)).runs(job.number) {
+            return Ok(());
+        }
+        for number in 0..job.files {
+            let path = job.path(self.nth, number);
+            if path.starts_with("/dev/") || job.filenames.iter().any(|name| is_device(name)) {
+                continue;
+            }
+            match host.unlink(&path).await {
+                Ok(()) | Err(HostError::NotFound(_)) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Issues requests until the process's job ends: waits for the rate limit, reads or writes,
+    /// syncs, and pauses (`thinktime`). Latencies are noted after the ramp time.
+    async fn requests<H: Host>(
+        &self,
+        host: &H,
+        session: &Session,
+        open: &mut VecDeque<Opened>,
+    ) -> HostResult<()> {
+        let (job, progress) = (&*self.job, self.progress(session));
+        // A direct request may be widened to the pages around it.
+        let mut buffer = host.buffer(job.sizes().1 + if job.direct { 2 * PAGE } else { 0 });
         // False in the ramp time, whose calls are not measured.
         let measured = |began: u64| {
             let started = lock(progress).started.unwrap_or(0);
             began - started >= job.ramp_ns
         };
         loop {
-            let request = lock(progress).next(job, host.now());
-            let Some(r) = request else {
-                return Ok(());
+            let next = lock(progress).next(job, host.now(), &mut lock(Self::board(session)));
+            let r = match next {
+                Next::Issue(request) => request,
+                Next::Wait(ns) => {
+                    host.sleep(ns).await;
+                    continue;
+                }
+                Next::End => return Ok(()),
             };
             let early = r.not_before.saturating_sub(host.now());
             if early > 0 {
                 host.sleep(early).await;
             }
-            let began = host.now();
-            let (kind, done) = if r.write {
-                (
-                    Kind::Write,
-                    host.write_at(fd, &buffer, r.offset, r.len).await?,
-                )
-            } else {
-                (
-                    Kind::Read,
-                    host.read_at(fd, &mut buffer, r.offset, r.len).await?,
-                )
-            };
-            if measured(began) {
-                session.note(kind, (began, host.now()), done, r.len);
+            let file = self.file(host, open, r.access.file).await?;
+            if r.settle {
+                host.sync(file.fd, false).await?;
+                host.drop_cache(file.fd).await?;
             }
+            let began = host.now();
+            let done = self.issue(host, &mut buffer, file, &r.access).await;
+            let Some(done) = self.tolerated(session, &r, done)? else {
+                continue;
+            };
+            let kind = if r.access.write {
+                Kind::Write
+            } else {
+                Kind::Read
+            };
+            let ended = host.now();
+            if measured(began) {
+                session.note(kind, (began, ended), done, r.access.len);
+            }
+            lock(progress).done(job, ended, done);
             if let Some(data_only) = r.sync {
                 let began = host.now();
-                host.sync(fd, data_only).await?;
+                host.sync(file.fd, data_only).await?;
                 if measured(began) {
                     session.note(Kind::Sync, (began, host.now()), 0, 0);
                 }
             }
-            if job.think_ns > 0 {
-                host.sleep(job.think_ns).await;
+            if r.think {
+                self.pause(host).await;
             }
+        }
+    }
+
+    /// Pauses between requests: first busy (`thinktime_spin`), then asleep.
+    async fn pause<H: Host>(&self, host: &H) {
+        let think = &self.job.think;
+        let spin = think.spin_ns.min(think.ns.max(think.spin_ns));
+        if spin > 0 {
+            host.compute(spin).await;
+        }
+        if think.ns > spin {
+            host.sleep(think.ns - spin).await;
+        }
+    }
+
+    /// Makes one request and returns how many of its bytes were moved.
+    async fn issue<H: Host>(
+        &self,
+        host: &H,
+        buffer: &mut H::Buf,
+        file: Opened,
+        access: &Access,
+    ) -> HostResult<u64> {
+        let (mut from, mut len) = (access.offset, access.len);
+        if self.job.direct || file.map.is_some() {
+            from = access.offset / PAGE * PAGE;
+            len = (access.offset + access.len).next_multiple_of(PAGE) - from;
+        }
+        if let Some(map) = file.map {
+            let word = Word {
+                expect: None,
+                store: access.write.then_some(1),
+            };
+            host.touch(map, from / PAGE, len / PAGE, word).await?;
+            return Ok(access.len);
+        }
+        let done = match access.write {
+            true => host.write_at(file.fd, buffer, from, len).await?,
+            false => host.read_at(file.fd, buffer, from, len).await?,
+        };
+        Ok(done.saturating_sub(access.offset - from).min(access.len))
+    }
+
+    /// Returns the bytes that a call moved; `None`: the call failed, and the job goes on or ends by
+    /// itself. The error of a call that the job does not tolerate is returned.
+    fn tolerated(
+        &self,
+        session: &Session,
+        request: &Request,
+        done: HostResult<u64>,
+    ) -> HostResult<Option<u64>> {
+        let job = &*self.job;
+        match done {
+            // The file of an earlier job is shorter than the job knows.
+            Ok(0) if job.inherits && !request.access.write => {
+                lock(self.progress(session)).exhaust(job);
+                Ok(None)
+            }
+            Ok(done) => Ok(Some(done)),
+            Err(HostError::NoSpace(_)) if job.fill => {
+                lock(self.progress(session)).exhaust(job);
+                Ok(None)
+            }
+            Err(HostError::NoSpace(_) | HostError::Io(_) | HostError::TooLarge(_))
+                if match request.access.write {
+                    true => job.tolerant.writes,
+                    false => job.tolerant.reads,
+                } =>
+            {
+                Ok(None)
+            }
+            Err(e) => Err(e),
         }
     }
 }

@@ -99,6 +99,12 @@ pub trait Host {
             ))
         }
     }
+    /// posix_fadvise(2) with POSIX_FADV_DONTNEED of a whole file: drops its clean cached pages. The
+    /// default fails, as not every host can.
+    fn drop_cache(&self, fd: Fd) -> impl Future<Output = HostResult<()>> {
+        let _ = fd;
+        async { Err(HostError::Unsupported("dropping cached pages".to_owned())) }
+    }
     /// Returns the file's length in bytes.
     fn len(&self, fd: Fd) -> HostResult<u64>;
     /// ftruncate(2): shortens a file, or extends it by a hole.

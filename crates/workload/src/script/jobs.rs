@@ -1,7 +1,7 @@
 //! Converts a fio job file to a script.
 
 use super::{Process, Script, Source, Step};
-use crate::fio::{Jobs, Worker};
+use crate::fio::{Access, Jobs, Worker};
 use crate::program::ExistingFile;
 use crate::programs::Command;
 use crate::recorded::Timing;
@@ -24,8 +24,8 @@ impl Script {
             match command {
                 Command::Fio(worker) => {
                     let job = worker.job();
-                    reads |= job.reads > 0;
-                    writes |= job.reads < 100;
+                    reads |= job.reads();
+                    writes |= job.writes();
                     syncs |= job.fsync > 0 || job.fdatasync > 0 || job.end_fsync;
                     ends |= !job.time_based;
                 }
@@ -66,12 +66,21 @@ impl Jobs {
             }
             let job = Arc::new(job);
             for nth in 0..job.numjobs as u32 {
-                if job.finds_files() {
-                    let len = files.entry(job.path(nth)).or_insert(0);
-                    *len = job.region.max(*len);
+                for file in (0..job.files).filter(|_| job.finds_files() && !job.inherits) {
+                    let path = job.path(nth, file);
+                    if path.starts_with("/dev/") {
+                        continue;
+                    }
+                    let end = job.start(nth) + job.region;
+                    let end = match job.direct || job.access == Access::Mapped {
+                        true => end.next_multiple_of(4096),
+                        false => end,
+                    };
+                    let len = files.entry(path).or_insert(0);
+                    *len = end.max(*len);
                 }
-                for _ in 0..job.depth {
-                    let worker = Worker::new(&job, nth, processes);
+                for slot in 0..job.depth {
+                    let worker = Worker::new(&job, nth, processes, slot);
                     script.steps.push(Step::Background(Process {
                         commands: vec![Command::Fio(worker)],
                     }));
