@@ -24,6 +24,7 @@ impl ScriptJob {
                 let job = Self::Trace {
                     path: format!("{TRACES}/{}", name.to_string_lossy()),
                     format: replay.options.format.map_or("", Format::name).to_owned(),
+                    columns: (replay.options.columns).map_or(String::new(), |c| c.to_string()),
                     timing: replay.timing.name().to_owned(),
                     lenient: replay.options.lenient,
                     unit: replay.options.unit.name().to_owned(),
@@ -50,6 +51,7 @@ impl ScriptJob {
             Self::Trace {
                 path,
                 format,
+                columns,
                 timing,
                 lenient,
                 unit,
@@ -58,6 +60,10 @@ impl ScriptJob {
                 let format = match format.as_str() {
                     "" => None,
                     name => Some(Format::parse(name).ok_or_else(|| named("format", name))?),
+                };
+                let columns = match columns.as_str() {
+                    "" => None,
+                    text => Some(text.parse().map_err(|_| named("columns", text))?),
                 };
                 let unit = match unit.as_str() {
                     "" => Unit::default(),
@@ -69,6 +75,7 @@ impl ScriptJob {
                 };
                 let options = Options {
                     format,
+                    columns,
                     lenient: *lenient,
                     unit,
                 };
@@ -115,6 +122,7 @@ mod tests {
         let ScriptJob::Trace {
             path: inside,
             format,
+            columns,
             timing,
             lenient,
             unit,
@@ -126,11 +134,12 @@ mod tests {
             inside.starts_with("/trace/") && inside.ends_with(".csv"),
             "{inside}"
         );
-        let said = (&*format, &*timing, lenient, &*unit);
-        assert_eq!(said, ("", "fast", false, "page"));
+        let said = (&*format, &*columns, &*timing, lenient, &*unit);
+        assert_eq!(said, ("", "", "fast", false, "page"));
         let missing = ScriptJob::Trace {
             path: "/trace/none".into(),
             format,
+            columns,
             timing: "slow".into(),
             lenient,
             unit,

@@ -135,6 +135,9 @@ pub enum ScriptJob {
         path: String,
         /// The name of its format; empty: detected.
         format: String,
+        /// The columns of its lines, as the experiment's `columns`; empty: those of the format.
+        #[serde(default)]
+        columns: String,
         /// How the times of the recording are used, as the experiment's `timing`.
         timing: String,
         /// Whether malformed lines are skipped.

@@ -317,6 +317,7 @@ impl TraceRun {
             timing: self.timing.clone(),
             lenient: self.read.lenient,
             format: self.read.format.clone(),
+            columns: self.read.columns.map(|c| c.to_string()),
             unit: self.read.unit.clone(),
         })
     }
@@ -340,9 +341,26 @@ pub struct TraceReading {
     /// Count and skip records that can't be read, instead of stopping
     #[arg(long, help_heading = "Traces")]
     pub lenient: bool,
-    /// The trace's format [default: recognised by contents and name]
-    #[arg(long, value_name = "NAME", value_parser = trace::Format::NAMES, help_heading = "Traces")]
+    /// The trace's format, or the layout of its columns [default: recognised by contents and name]
+    #[arg(
+        long,
+        visible_alias = "layout",
+        value_name = "NAME",
+        value_parser = trace::Format::NAMES,
+        help_heading = "Traces"
+    )]
     pub format: Option<String>,
+    /// The columns of a text trace, with units: time, latency (s, ms, us, ns), volume, op, offset,
+    /// size (byte, sector, page), object, and - for one to skip, such as
+    /// `time:us,volume,op,offset:sector,size`
+    #[arg(
+        long,
+        value_name = "COLUMNS",
+        conflicts_with = "format",
+        allow_hyphen_values = true,
+        help_heading = "Traces"
+    )]
+    pub columns: Option<trace::Layout>,
     /// The meaning of the object numbers in libCacheSim's formats [default: guessed from sizes]
     #[arg(long, value_name = "UNIT", value_parser = trace::Unit::NAMES, help_heading = "Traces")]
     pub unit: Option<String>,

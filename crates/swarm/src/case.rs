@@ -235,7 +235,13 @@ fn workload(
             table.insert("fio".into(), "jobs.fio".into());
         }
         1 => {
-            let format = d.pick(space.choices("workload.format")).clone();
+            let formats = space.choices("workload.format");
+            let formats: Vec<_> = formats
+                .iter()
+                .filter(|f| inputs::writes(f))
+                .cloned()
+                .collect();
+            let format = d.pick(&formats).clone();
             let (name, bytes) = inputs::trace_file(seed, &format, machine);
             beside.insert(name.clone(), bytes);
             table.insert("trace".into(), name.into());

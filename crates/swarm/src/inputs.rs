@@ -109,9 +109,24 @@ pub fn trace_file(seed: u64, format: &str, machine: &Drawn) -> (String, Vec<u8>)
         Some(Format::FioIolog) => iolog(&plan, &mut bytes),
         Some(Format::Blkparse) => lines(&plan, &mut bytes, blkparse),
         Some(Format::Strace) => strace(&plan, &mut bytes),
-        None => panic!("the swarm can't write a trace as {format}: inputs.rs"),
+        _ => panic!("the swarm can't write a trace as {format}: inputs.rs"),
     }
     (format!("trace.{format}"), bytes)
+}
+
+/// Returns true if [`trace_file`] writes traces of this format.
+pub fn writes(format: &str) -> bool {
+    matches!(
+        Format::parse(format),
+        Some(
+            Format::OracleGeneral
+                | Format::Csv
+                | Format::Msr
+                | Format::FioIolog
+                | Format::Blkparse
+                | Format::Strace
+        )
+    )
 }
 
 /// Appends one line for each request of a plan to `bytes`; `line` formats a request and its number.

@@ -2,13 +2,16 @@
 #![forbid(unsafe_code)]
 
 mod blkparse;
+mod columns;
 pub mod damage;
 mod error;
 mod fio_iolog;
+mod fixed;
 mod format;
 pub mod generate;
 mod guess;
 mod input;
+mod layout;
 mod msr;
 mod number;
 mod object_csv;
@@ -25,8 +28,9 @@ pub mod write;
 
 pub use crate::input::BLOCK;
 pub use error::TraceError;
-pub use format::Format;
+pub use format::{Format, Reason};
 pub use guess::Guess;
+pub use layout::Layout;
 pub use objects::Unit;
 pub use reader::{Options, Reader};
 pub use record::{MAX_FILE, NO_LATENCY, Op, Record};

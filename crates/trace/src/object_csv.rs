@@ -83,11 +83,16 @@ impl Columns {
         })
     }
 
+    /// Returns true if a header names the columns, false if they are taken to be time, object, size.
+    pub fn named(&self) -> bool {
+        self.header
+    }
+
     /// Returns the object's number and its size in bytes of one line, from which the unit is
     /// guessed; `None` if a field is missing or the size is no number.
     pub fn peek(&self, line: &[u8]) -> Option<(u64, u64)> {
         let field = |at: usize| Fields::new(line, self.separator).nth(at);
-        let id = object(field(self.object)?);
+        let id = number_of(field(self.object)?);
         let size = match self.size {
             Some(at) => parse_u64(field(at)?)?,
             None => 4096,
@@ -98,7 +103,7 @@ impl Columns {
 
 /// Returns an object's number: the field itself if it is a number, else the FNV-1a hash of the
 /// name.
-fn object(field: &[u8]) -> u64 {
+pub(crate) fn number_of(field: &[u8]) -> u64 {
     parse_u64(field).unwrap_or_else(|| {
         // The highest bit marks a name, so that its number is never taken for a page or a sector.
         let hash = field.iter().fold(0xcbf2_9ce4_8422_2325, |h: u64, &b| {
@@ -218,7 +223,7 @@ impl ObjectCsv {
             Some(o) => operation(o)?,
             None => Op::Read,
         };
-        let object = object(id);
+        let object = number_of(id);
         let named = object >> 63 != 0 && parse_u64(id).is_none();
         if len > 0 && self.objects.unit != Unit::Object && named {
             return Err(Fault::about(
@@ -280,12 +285,12 @@ pub(crate) struct Request {
     op: Op,
 }
 
-/// Returns the operation that a field names, in any case: a word of key-value stores, or the number
-/// of a SCSI command.
+/// Returns the operation that a field names, in any case: a word of key-value stores, or a SCSI
+/// command, by its decimal or hexadecimal number. A delete names its object like a write.
 ///
 /// # Errors
 /// The word is none of them.
-fn operation(text: &[u8]) -> Result<Op, Fault> {
+pub(crate) fn operation(text: &[u8]) -> Result<Op, Fault> {
     match text {
         b"r" | b"read" => return Ok(Op::Read),
         b"w" | b"write" => return Ok(Op::Write),
@@ -297,11 +302,49 @@ fn operation(text: &[u8]) -> Result<Op, Fault> {
             .any(|n| text.eq_ignore_ascii_case(n.as_bytes()))
     };
     // The numbers are the SCSI commands READ(6), (10), (12), (16) and their writes, as in vSCSI
-    // traces.
-    if is(&["r", "read", "rs", "get", "gets", "8", "40", "168", "136"]) {
+    // traces, decimal and hexadecimal: no command that is not one of them has the same digits, but
+    // 40 and 42, which as hexadecimal numbers are no data.
+    if is(&[
+        "r",
+        "read",
+        "rs",
+        "get",
+        "gets",
+        "get_lease",
+        "8",
+        "40",
+        "168",
+        "136",
+        "08",
+        "28",
+        "a8",
+        "88",
+    ]) {
         Ok(Op::Read)
     } else if is(&[
-        "w", "write", "ws", "set", "put", "add", "replace", "10", "42", "170", "138",
+        "w",
+        "write",
+        "ws",
+        "set",
+        "put",
+        "add",
+        "replace",
+        "cas",
+        "append",
+        "prepend",
+        "incr",
+        "decr",
+        "delete",
+        "set_lease",
+        "10",
+        "42",
+        "170",
+        "138",
+        "0a",
+        "a",
+        "2a",
+        "aa",
+        "8a",
     ]) {
         Ok(Op::Write)
     } else {

@@ -1,11 +1,14 @@
 //! The reader for all formats.
 
 use crate::blkparse::Blkparse;
+use crate::columns;
 use crate::error::{Fault, TraceError};
 use crate::fio_iolog::FioIolog;
-use crate::format::{Format, lines};
+use crate::fixed::{Fixed, Kind};
+use crate::format::{Format, Reason, Recognised, lines};
 use crate::guess::Guess;
 use crate::input::{BLOCK, Input};
+use crate::layout::{self, Layout};
 use crate::msr::Msr;
 use crate::object_csv::{Columns, ObjectCsv};
 use crate::objects::{Objects, Unit};
@@ -37,6 +40,8 @@ pub const MOST_NAMES: usize = 1 << 20;
 pub struct Options {
     /// The format; `None`: recognised by contents and name.
     pub format: Option<Format>,
+    /// The columns of a text trace, instead of a format.
+    pub columns: Option<Layout>,
     /// Skip and count malformed records, instead of stopping there.
     pub lenient: bool,
     /// The meaning of object numbers; for libCacheSim's formats only.
@@ -52,6 +57,7 @@ pub struct Reader {
     guess: Option<Guess>,
     tables: Tables,
     format: Format,
+    reason: Reason,
     lenient: bool,
     /// Records (lines of text) read.
     passed: u64,
@@ -69,11 +75,13 @@ enum Decoder {
     FioIolog(FioIolog),
     Blkparse(Blkparse),
     Strace(Box<Strace>),
+    Columns(Box<columns::Columns>),
+    Fixed(Fixed),
 }
 
 impl Decoder {
     /// Gives a line of text to the format's decoder, which adds its records to `out` and counts
-    /// ignored input in `tables`. The binary format has no lines.
+    /// ignored input in `tables`. Binary formats have no lines.
     ///
     /// # Errors
     /// The line is malformed.
@@ -89,7 +97,8 @@ impl Decoder {
             Self::FioIolog(d) => d.line(line, tables, out),
             Self::Blkparse(d) => d.line(line, tables, out),
             Self::Strace(d) => d.line(line, tables, out),
-            Self::OracleGeneral(_) => Ok(()),
+            Self::Columns(d) => d.line(line, tables, out),
+            Self::OracleGeneral(_) | Self::Fixed(_) => Ok(()),
         }
     }
 }
@@ -147,15 +156,13 @@ impl Reader {
                 "a trace with at least one record".into(),
             ));
         }
-        let format = options.format.or_else(|| Format::recognise(path, head));
-        let Some(format) = format else {
-            return Err(whole_file(
-                "the format of this trace is not known".into(),
-                format!(
-                    "one of {} by `format`, plain or compressed with zstd, gzip, xz or bzip2",
-                    Format::NAMES.join(", ")
-                ),
-            ));
+        let (format, reason) = match (options.columns, options.format) {
+            (Some(_), _) => (Format::Columns, Reason::Said),
+            (None, Some(format)) => (format, Reason::Said),
+            (None, None) => match Format::recognise(path, head) {
+                Recognised::Known(format, reason) => (format, reason),
+                unknown => return Err(unclear(&name, &unknown)),
+            },
         };
         let mut guess = None;
         let mut unit_of = |objects: &mut dyn Iterator<Item = (u64, u64)>| match options.unit {
@@ -181,7 +188,44 @@ impl Reader {
             Format::FioIolog => Decoder::FioIolog(FioIolog::new()),
             Format::Blkparse => Decoder::Blkparse(Blkparse::new(lines(head))),
             Format::Strace => Decoder::Strace(Box::new(Strace::new())),
+            Format::Vscsi | Format::Lcs => {
+                let kind = Kind::of(head).filter(|kind| match kind {
+                    Kind::Vscsi(_) => format == Format::Vscsi,
+                    Kind::Lcs(_) => format == Format::Lcs,
+                });
+                let Some(kind) = kind else {
+                    return Err(whole_file(
+                        format!("this is no trace in the format {}", format.name()),
+                        "vscsiStats of version 1 or 2, or LCS of version 1 to 8".into(),
+                    ));
+                };
+                let unit = unit_of(&mut Fixed::peek(kind, head));
+                Decoder::Fixed(Fixed::new(kind, Objects::new(unit)))
+            }
+            _ => {
+                let first = lines(head).next().unwrap_or(b"");
+                let layout = options.columns.or_else(|| layout::of(format, first));
+                let Some(layout) = layout else {
+                    return Err(whole_file(
+                        "the format `columns` has no columns".into(),
+                        "columns, such as time:us,volume,op,offset:sector,size".into(),
+                    ));
+                };
+                // Objects of these layouts have names, unless the options say otherwise.
+                let unit = match options.unit {
+                    Unit::Auto => Unit::Object,
+                    unit => unit,
+                };
+                let objects = Objects::new(unit);
+                Decoder::Columns(Box::new(columns::Columns::new(layout, first, objects)))
+            }
         };
+        if let Decoder::Fixed(d) = &decoder {
+            input.consume(d.kind.header());
+            if d.unit().is_none() {
+                guess = None;
+            }
+        }
         let mut tables = Tables::default();
         // Cache traces have no files or processes: all objects lie in one file, asked for by one
         // process.
@@ -196,6 +240,7 @@ impl Reader {
             guess,
             tables,
             format,
+            reason,
             lenient: options.lenient,
             passed: 0,
             skipped: 0,
@@ -215,12 +260,36 @@ impl Reader {
         self.format
     }
 
+    /// Returns the reason to read the trace in its format.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// Returns the columns and units of the trace's lines, if its format is a layout of columns.
+    pub fn layout(&self) -> Option<Layout> {
+        match &self.decoder {
+            Decoder::Columns(d) => Some(d.layout),
+            _ => None,
+        }
+    }
+
+    /// Returns the length of a record in bytes; `None` for text.
+    pub fn record_bytes(&self) -> Option<usize> {
+        match &self.decoder {
+            Decoder::OracleGeneral(_) => Some(RECORD),
+            Decoder::Fixed(d) => Some(d.kind.record()),
+            _ => None,
+        }
+    }
+
     /// Returns what object numbers mean in this trace: sectors, pages or names; `None` for formats
     /// without objects.
     pub fn unit(&self) -> Option<Unit> {
         match &self.decoder {
             Decoder::OracleGeneral(d) => Some(d.objects.unit),
             Decoder::Csv(d) => Some(d.objects.unit),
+            Decoder::Columns(d) => d.layout.has_objects().then_some(d.objects.unit),
+            Decoder::Fixed(d) => d.unit(),
             _ => None,
         }
     }
@@ -239,6 +308,8 @@ impl Reader {
         match &mut self.decoder {
             Decoder::OracleGeneral(d) => d.objects.number(),
             Decoder::Csv(d) => d.objects.number(),
+            Decoder::Columns(d) if d.layout.has_objects() => d.objects.number(),
+            Decoder::Fixed(d) if d.unit().is_some() => d.objects.number(),
             _ => false,
         }
     }
@@ -296,7 +367,11 @@ impl Reader {
                 self.decode_binary(out, &keep)
             } else {
                 records.clear();
-                let result = self.decode_text(&mut records, BATCH - out.len());
+                let most = BATCH - out.len();
+                let result = match &self.decoder {
+                    Decoder::Fixed(_) => self.decode_fixed(&mut records, most),
+                    _ => self.decode_text(&mut records, most),
+                };
                 out.extend(records.iter().map(&keep));
                 result
             };
@@ -366,6 +441,41 @@ impl Reader {
             if let Decoder::OracleGeneral(decoder) = &mut self.decoder {
                 decoder.skip();
             }
+        }
+        Ok(())
+    }
+
+    /// Decodes records of one length from the block in memory until `most` records are in `out`, and
+    /// reads on first if it has less than one.
+    ///
+    /// # Errors
+    /// A record is malformed or cut, and the reader is not lenient.
+    fn decode_fixed(&mut self, out: &mut Vec<Record>, most: usize) -> Result<(), TraceError> {
+        let Some(length) = self.record_bytes() else {
+            return Ok(());
+        };
+        if self.input.data().len() < length && !self.more(BLOCK)? {
+            let rest = self.input.data().len();
+            self.ended = true;
+            if rest > 0 {
+                let fault = Fault::new(
+                    format!("the file ends within a record, after {rest} of {length} bytes"),
+                    "whole records; lenient reading skips the last one",
+                );
+                self.fault(fault)?;
+            }
+            return Ok(());
+        }
+        while out.len() < most && self.input.data().len() >= length {
+            let bytes = &self.input.data()[..length];
+            let Decoder::Fixed(decoder) = &mut self.decoder else {
+                return Ok(());
+            };
+            match decoder.decode(bytes, &mut self.tables, out) {
+                Ok(()) => self.passed += 1,
+                Err(fault) => self.fault(fault)?,
+            }
+            self.input.consume(length);
         }
         Ok(())
     }
@@ -490,6 +600,55 @@ impl Reader {
         self.skipped += 1;
         self.first_skipped.get_or_insert(error);
         Ok(())
+    }
+}
+
+/// Makes the error about a trace whose format is not known, or one of several; `name` is the
+/// trace's name.
+fn unclear(name: &str, recognised: &Recognised) -> TraceError {
+    let (message, accepted) = match recognised {
+        Recognised::Unclear(formats, fields) if formats.is_empty() => (
+            format!("{fields} columns of no known layout"),
+            "`format` with the trace's layout, or `columns` with their meaning, such as \
+             time:us,volume,op,offset:sector,size"
+                .to_owned(),
+        ),
+        Recognised::Unclear(formats, fields) => {
+            let names: Vec<_> = formats.iter().map(|f| f.name()).collect();
+            let columns = if *fields == 1 { "column" } else { "columns" };
+            (
+                format!(
+                    "{fields} {columns} without names could be {}, or have other units",
+                    names.join(" or ")
+                ),
+                format!(
+                    "`format` (--layout) with one of these names, or `columns` with the meaning of \
+                     each, such as {}",
+                    formats
+                        .iter()
+                        .find_map(|f| layout::of(*f, b""))
+                        .map_or_else(
+                            || "time,object,size".to_owned(),
+                            |layout| layout.to_string()
+                        )
+                ),
+            )
+        }
+        _ => (
+            "the format of this trace is not known".to_owned(),
+            format!(
+                "one of {} by `format`, plain or compressed with zstd, gzip, xz or bzip2, or \
+                 `columns` with the meaning of each",
+                Format::NAMES.join(", ")
+            ),
+        ),
+    };
+    TraceError {
+        file: name.to_owned(),
+        record: None,
+        text: false,
+        message,
+        accepted,
     }
 }
 

@@ -1,8 +1,9 @@
 //! One pass over a trace, which collects the facts that a replay needs before it starts.
 
 use crate::error::TraceError;
-use crate::format::Format;
+use crate::format::{Format, Reason};
 use crate::guess::Guess;
+use crate::layout::Layout;
 use crate::objects::Unit;
 use crate::reader::{Options, Reader};
 use crate::record::{Op, Record};
@@ -42,6 +43,10 @@ pub struct ProcessUse {
 pub struct Survey {
     /// The format.
     pub format: Format,
+    /// The reason to read the trace in this format.
+    pub reason: Reason,
+    /// The columns of its lines, if the format is a layout of columns.
+    pub layout: Option<Layout>,
     /// The meaning of object numbers, if there are any.
     pub unit: Option<Unit>,
     /// The guess at that meaning, if it was not given.
@@ -85,6 +90,8 @@ impl Survey {
     pub fn read(mut reader: Reader) -> Result<Self, TraceError> {
         let mut survey = Self {
             format: reader.format(),
+            reason: reader.reason(),
+            layout: reader.layout(),
             unit: reader.unit(),
             guess: reader.guess(),
             records: 0,

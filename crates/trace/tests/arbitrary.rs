@@ -28,6 +28,7 @@ fn check(bytes: &[u8], format: Option<Format>, unit: Unit) {
     for lenient in [false, true] {
         let options = Options {
             format,
+            columns: None,
             lenient,
             unit,
         };
@@ -68,6 +69,7 @@ fn samples(format: Option<Format>) -> Vec<Vec<u8>> {
         Some(Format::FioIolog) => &GOLDEN[1..3],
         Some(Format::Blkparse) => &GOLDEN[3..4],
         Some(Format::Strace) => &GOLDEN[..1],
+        Some(_) => &GOLDEN[4..8],
     };
     let mut all: Vec<Vec<u8>> = names.iter().map(|name| golden(name)).collect();
     for sample in &mut all {

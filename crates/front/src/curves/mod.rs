@@ -100,6 +100,7 @@ impl MrcOptions {
         }
         let request = Request {
             format: self.format.as_deref().and_then(Format::parse),
+            columns: None,
             unit: trace::Unit::parse(&self.unit).unwrap_or_default(),
             lenient: self.lenient,
             ignore_size: self.ignore_size,

@@ -27,6 +27,8 @@ pub struct Writes {
 pub struct Request {
     /// The trace's format; `None`: recognised.
     pub format: Option<Format>,
+    /// The columns of a text trace, instead of a format.
+    pub columns: Option<trace::Layout>,
     /// The meaning of object numbers.
     pub unit: trace::Unit,
     /// Count and skip malformed records.
@@ -97,6 +99,7 @@ pub fn plan(request: &Request) -> Result<Plan, Failure> {
     Ok(Plan {
         options: Options {
             format: request.format,
+            columns: request.columns,
             lenient: request.lenient,
             unit: request.unit,
         },

@@ -154,6 +154,9 @@ struct WorkloadTable {
     /// The trace's format, if contents and name do not tell.
     #[serde(default)]
     format: Option<FormatName>,
+    /// The columns of a text trace, instead of a format: `time:us,volume,op,offset:sector,size`.
+    #[serde(default)]
+    columns: Option<String>,
     /// The meaning of the object numbers in libCacheSim's formats.
     #[serde(default)]
     unit: Option<UnitName>,
@@ -186,6 +189,21 @@ enum FormatName {
     FioIolog,
     Blkparse,
     Strace,
+    TencentCbs,
+    AlibabaBlock,
+    Spc,
+    Systor17,
+    Twitter,
+    #[serde(rename = "kvcache-2022")]
+    KvCache2022,
+    #[serde(rename = "kvcache-2024")]
+    KvCache2024,
+    MetaCdn,
+    WikiCdn,
+    Arc,
+    Vscsi,
+    Lcs,
+    Ids,
 }
 
 #[derive(JsonSchema)]
@@ -199,7 +217,7 @@ enum UnitName {
 }
 
 /// Keys that take one value only, or a list by nature.
-const NO_AXIS: [&str; 17] = [
+const NO_AXIS: [&str; 18] = [
     "at",
     "name",
     "mount",
@@ -215,6 +233,7 @@ const NO_AXIS: [&str; 17] = [
     "faults",
     "lenient",
     "format",
+    "columns",
     "unit",
     "lowmem_reserve_ratio",
 ];

@@ -25,6 +25,8 @@ pub struct TraceRun {
     pub lenient: bool,
     /// The trace's format; `None`: recognised from name and contents.
     pub format: Option<String>,
+    /// The columns of a text trace, instead of a format.
+    pub columns: Option<String>,
     /// The meaning of object numbers; `None`: guessed.
     pub unit: Option<String>,
 }
@@ -60,6 +62,7 @@ impl TraceRun {
         for (key, value) in [
             ("timing", &self.timing),
             ("format", &self.format),
+            ("columns", &self.columns),
             ("unit", &self.unit),
         ] {
             if let Some(value) = value {
@@ -129,6 +132,7 @@ mod tests {
             timing: Some("fast".into()),
             lenient: true,
             format: None,
+            columns: None,
             unit: Some("page".into()),
         };
         insta::assert_snapshot!(run.text());

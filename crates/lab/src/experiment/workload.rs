@@ -11,18 +11,18 @@ use mm::ZoneType;
 use sim::spec::{Machine, Size, mount_of};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use trace::{Format, Options, Survey, TraceError, Unit};
+use trace::{Format, Layout, Options, Survey, TraceError, Unit};
 use workload::{Cpus, ExistingFile, Replay, Script, Timing, fio};
 
 /// The keys that say what runs; exactly one must be given.
 const KINDS: [&str; 3] = ["command", "trace", "fio"];
 /// Keys that go with `trace`.
-const TRACE_KEYS: [&str; 4] = ["timing", "lenient", "format", "unit"];
+const TRACE_KEYS: [&str; 5] = ["timing", "lenient", "format", "columns", "unit"];
 
 /// Every key of the table.
-const KEYS: [&str; 12] = [
-    "command", "trace", "fio", "files", "timing", "lenient", "format", "unit", "membind", "name",
-    "threads", "group",
+const KEYS: [&str; 13] = [
+    "command", "trace", "fio", "files", "timing", "lenient", "format", "columns", "unit",
+    "membind", "name", "threads", "group",
 ];
 
 /// A workload with its names and its binding.
@@ -380,6 +380,7 @@ fn job_files(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagn
 fn traces(table: &Table, node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnostic> {
     let options = Options {
         format: named(table, "format", &Format::NAMES, Format::parse)?,
+        columns: columns(table)?,
         lenient: match table.get("lenient") {
             Some(node) => read(node, "workload.lenient")?,
             None => false,
@@ -462,6 +463,27 @@ fn named<T>(
         Some(value) => Ok(Some(value)),
         None => Err(unknown(node, key, &text, names)),
     }
+}
+
+/// Returns the columns of a text trace, `workload.columns`.
+///
+/// # Errors
+/// They are no columns, or stand beside `workload.format`.
+fn columns(table: &Table) -> Result<Option<Layout>, Diagnostic> {
+    let Some(node) = table.get("columns") else {
+        return Ok(None);
+    };
+    let wrong = |what: String, accepted: &str| Diagnostic::at(&node.place, what, accepted);
+    if table.get("format").is_some() {
+        return Err(wrong(
+            "`workload.columns` beside `workload.format`".to_owned(),
+            "accepted: one of them",
+        ));
+    }
+    let text: String = read(node, "workload.columns")?;
+    let parsed = text.parse::<Layout>();
+    let layout = parsed.map_err(|e| wrong(format!("`workload.columns`: {e}"), ""))?;
+    Ok(Some(layout))
 }
 
 /// Builds the error for a value of a key of `[workload]` that is not one of `names`.

@@ -7,12 +7,27 @@ use std::path::PathBuf;
 /// Arguments of `mrc`.
 #[derive(Debug, Args)]
 pub struct Mrc {
-    /// The trace, plain or compressed with zstd
+    /// The trace, plain or compressed with zstd, gzip, xz or bzip2
     #[arg(long, value_name = "FILE")]
     pub trace: PathBuf,
-    /// The trace's format [default: recognised by contents and name]
-    #[arg(long, value_parser = trace::Format::NAMES)]
+    /// The trace's format, or the layout of its columns [default: recognised by contents and name]
+    #[arg(
+        long,
+        visible_alias = "layout",
+        value_name = "NAME",
+        value_parser = trace::Format::NAMES
+    )]
     pub format: Option<String>,
+    /// The columns of a text trace, with units: time, latency (s, ms, us, ns), volume, op, offset,
+    /// size (byte, sector, page), object, and - for one to skip, such as
+    /// `time:us,volume,op,offset:sector,size`
+    #[arg(
+        long,
+        value_name = "COLUMNS",
+        conflicts_with = "format",
+        allow_hyphen_values = true
+    )]
+    pub columns: Option<trace::Layout>,
     /// The meaning of object numbers in oracleGeneral and CSV traces
     #[arg(long, default_value = "auto", value_parser = trace::Unit::NAMES)]
     pub unit: String,

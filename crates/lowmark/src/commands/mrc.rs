@@ -19,6 +19,7 @@ impl From<&Mrc> for Request {
     fn from(args: &Mrc) -> Self {
         Self {
             format: args.format.as_deref().and_then(Format::parse),
+            columns: args.columns,
             unit: Unit::parse(&args.unit).unwrap_or_default(),
             lenient: args.lenient,
             ignore_size: args.ignore_size,

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::generate::{Pattern, Plan};
-use trace::{Format, Options, Survey, Unit};
+use trace::{Format, Options, Reason, Survey, Unit};
 
 /// Inspects a trace of I/O, generates one, or sums up a kernel's trace of reclaim.
 pub fn run(what: &Trace) -> Result<(), Failure> {
@@ -29,6 +29,7 @@ pub fn run(what: &Trace) -> Result<(), Failure> {
 fn info(args: &TraceInfo) -> Result<(), Failure> {
     let options = Options {
         format: args.read.format.as_deref().and_then(Format::parse),
+        columns: args.read.columns,
         lenient: args.read.lenient,
         unit: args
             .read
@@ -120,6 +121,8 @@ fn vmscan_text(traced: &Traced) -> String {
 fn json(s: &Survey) -> serde_json::Value {
     json!({
         "format": s.format.name(),
+        "recognised": reason(s),
+        "columns": s.layout.map(|layout| layout.to_string()),
         "unit": s.unit.map(Unit::name),
         "unit_guess": s.guess.map(|guess| json!({
             "certain": guess.certain,
@@ -142,6 +145,15 @@ fn json(s: &Survey) -> serde_json::Value {
     })
 }
 
+/// Returns how certain the format is.
+fn reason(s: &Survey) -> &'static str {
+    match s.reason {
+        Reason::Said => "as said",
+        Reason::Header => "certain: its first line or bytes say so",
+        Reason::Contents => "recognised by contents or name",
+    }
+}
+
 /// Formats the survey of the trace in `file` as lines of text.
 fn shown(file: &Path, s: &Survey) -> String {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
@@ -149,6 +161,10 @@ fn shown(file: &Path, s: &Survey) -> String {
         (Some(guess), _) => format!("\n{guess}"),
         (None, Some(unit)) => format!(", objects are {}s", unit.name()),
         (None, None) => String::new(),
+    };
+    let unit = match s.layout {
+        Some(layout) => format!(", {}{unit}\ncolumns {layout}", reason(s)),
+        None => unit,
     };
     let mut out = format!(
         "{}: {}{unit}\n{} records over {:.3} s: {:.1} MiB read, {:.1} MiB written\n",

@@ -314,6 +314,7 @@ fn experiment_with(args: &Tune, above: &[String]) -> Result<Experiment, Diagnost
             timing: None,
             lenient: false,
             format: None,
+            columns: None,
             unit: None,
         };
         return trace.experiment(&overrides);

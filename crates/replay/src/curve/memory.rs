@@ -7,7 +7,7 @@ use crate::{opt, stack};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
-use trace::{BLOCK, Format, Reader};
+use trace::{BLOCK, Reader};
 
 /// Estimates the number of requests of the trace at `path` from its first block: the bytes of a
 /// record, and the requests of a record. `None` if the length of the trace is not known, because it
@@ -21,9 +21,9 @@ pub fn expected(path: &Path, plan: &Plan) -> Option<u64> {
         return None;
     }
     let mut reader = Reader::open(path, &plan.options).ok()?;
-    let a_record = match reader.format() {
-        Format::OracleGeneral => 24.0,
-        _ => {
+    let a_record = match reader.record_bytes() {
+        Some(bytes) => bytes as f64,
+        None => {
             let lines = head.iter().filter(|b| **b == b'\n').count();
             head.len() as f64 / lines.max(1) as f64
         }
