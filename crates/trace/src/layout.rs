@@ -290,13 +290,14 @@ impl Layout {
         if places != 1 {
             return Err(format!("{places} columns of `offset` or `object`, not one"));
         }
-        let kinds: [(&str, fn(&Column) -> bool); 3] = [
-            ("time", |c| matches!(c, Column::Time(_))),
-            ("latency", |c| matches!(c, Column::Latency(_))),
-            ("op", |c| matches!(c, Column::Op(_))),
-        ];
-        if let Some((name, _)) = kinds.iter().find(|(_, test)| count(*test) > 1) {
-            return Err(format!("`{name}` is there twice"));
+        for (name, number) in [
+            ("time", count(|c| matches!(c, Column::Time(_)))),
+            ("latency", count(|c| matches!(c, Column::Latency(_)))),
+            ("op", count(|c| matches!(c, Column::Op(_)))),
+        ] {
+            if number > 1 {
+                return Err(format!("`{name}` is there twice"));
+            }
         }
         if self.fixed_size() == Some(1) {
             return Err("`offset` in bytes needs a column `size`".to_owned());

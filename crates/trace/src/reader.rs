@@ -80,6 +80,74 @@ enum Decoder {
 }
 
 impl Decoder {
+    /// Makes the decoder of a format for a trace that begins with `head`, by the options, and
+    /// guesses the meaning of object numbers where they do not say.
+    ///
+    /// # Errors
+    /// The trace is not in the format, or columns are missing: what is wrong, and the accepted.
+    fn of(
+        format: Format,
+        head: &[u8],
+        options: &Options,
+        guess: &mut Option<Guess>,
+    ) -> Result<Self, (String, String)> {
+        let mut unit_of = |objects: &mut dyn Iterator<Item = (u64, u64)>| match options.unit {
+            Unit::Auto => guess.insert(Guess::of(objects)).unit,
+            unit => unit,
+        };
+        Ok(match format {
+            Format::OracleGeneral => {
+                let (records, _) = head.as_chunks::<RECORD>();
+                let mut objects = records.iter().map(|r| {
+                    let r = raw(r);
+                    (r.object, u64::from(r.size))
+                });
+                Decoder::OracleGeneral(OracleGeneral::new(Objects::new(unit_of(&mut objects))))
+            }
+            Format::Csv => {
+                let columns = lines(head).next().and_then(Columns::of);
+                let mut objects = lines(head).filter_map(|l| columns?.peek(l));
+                let unit = unit_of(&mut objects);
+                Decoder::Csv(ObjectCsv::new(columns, Objects::new(unit)))
+            }
+            Format::Msr => Decoder::Msr(Msr::default()),
+            Format::FioIolog => Decoder::FioIolog(FioIolog::new()),
+            Format::Blkparse => Decoder::Blkparse(Blkparse::new(lines(head))),
+            Format::Strace => Decoder::Strace(Box::new(Strace::new())),
+            Format::Vscsi | Format::Lcs => {
+                let kind = Kind::of(head).filter(|kind| match kind {
+                    Kind::Vscsi(_) => format == Format::Vscsi,
+                    Kind::Lcs(_) => format == Format::Lcs,
+                });
+                let Some(kind) = kind else {
+                    return Err((
+                        format!("this is no trace in the format {}", format.name()),
+                        "vscsiStats of version 1 or 2, or LCS of version 1 to 8".into(),
+                    ));
+                };
+                let unit = unit_of(&mut Fixed::peek(kind, head));
+                Decoder::Fixed(Fixed::new(kind, Objects::new(unit)))
+            }
+            _ => {
+                let first = lines(head).next().unwrap_or(b"");
+                let layout = options.columns.or_else(|| layout::of(format, first));
+                let Some(layout) = layout else {
+                    return Err((
+                        "the format `columns` has no columns".into(),
+                        "columns, such as time:us,volume,op,offset:sector,size".into(),
+                    ));
+                };
+                // Objects of these layouts have names, unless the options say otherwise.
+                let unit = match options.unit {
+                    Unit::Auto => Unit::Object,
+                    unit => unit,
+                };
+                let objects = Objects::new(unit);
+                Decoder::Columns(Box::new(columns::Columns::new(layout, first, objects)))
+            }
+        })
+    }
+
     /// Gives a line of text to the format's decoder, which adds its records to `out` and counts
     /// ignored input in `tables`. Binary formats have no lines.
     ///
@@ -165,61 +233,8 @@ impl Reader {
             },
         };
         let mut guess = None;
-        let mut unit_of = |objects: &mut dyn Iterator<Item = (u64, u64)>| match options.unit {
-            Unit::Auto => guess.insert(Guess::of(objects)).unit,
-            unit => unit,
-        };
-        let decoder = match format {
-            Format::OracleGeneral => {
-                let (records, _) = head.as_chunks::<RECORD>();
-                let mut objects = records.iter().map(|r| {
-                    let r = raw(r);
-                    (r.object, u64::from(r.size))
-                });
-                Decoder::OracleGeneral(OracleGeneral::new(Objects::new(unit_of(&mut objects))))
-            }
-            Format::Csv => {
-                let columns = lines(head).next().and_then(Columns::of);
-                let mut objects = lines(head).filter_map(|l| columns?.peek(l));
-                let unit = unit_of(&mut objects);
-                Decoder::Csv(ObjectCsv::new(columns, Objects::new(unit)))
-            }
-            Format::Msr => Decoder::Msr(Msr::default()),
-            Format::FioIolog => Decoder::FioIolog(FioIolog::new()),
-            Format::Blkparse => Decoder::Blkparse(Blkparse::new(lines(head))),
-            Format::Strace => Decoder::Strace(Box::new(Strace::new())),
-            Format::Vscsi | Format::Lcs => {
-                let kind = Kind::of(head).filter(|kind| match kind {
-                    Kind::Vscsi(_) => format == Format::Vscsi,
-                    Kind::Lcs(_) => format == Format::Lcs,
-                });
-                let Some(kind) = kind else {
-                    return Err(whole_file(
-                        format!("this is no trace in the format {}", format.name()),
-                        "vscsiStats of version 1 or 2, or LCS of version 1 to 8".into(),
-                    ));
-                };
-                let unit = unit_of(&mut Fixed::peek(kind, head));
-                Decoder::Fixed(Fixed::new(kind, Objects::new(unit)))
-            }
-            _ => {
-                let first = lines(head).next().unwrap_or(b"");
-                let layout = options.columns.or_else(|| layout::of(format, first));
-                let Some(layout) = layout else {
-                    return Err(whole_file(
-                        "the format `columns` has no columns".into(),
-                        "columns, such as time:us,volume,op,offset:sector,size".into(),
-                    ));
-                };
-                // Objects of these layouts have names, unless the options say otherwise.
-                let unit = match options.unit {
-                    Unit::Auto => Unit::Object,
-                    unit => unit,
-                };
-                let objects = Objects::new(unit);
-                Decoder::Columns(Box::new(columns::Columns::new(layout, first, objects)))
-            }
-        };
+        let decoder = Decoder::of(format, head, options, &mut guess)
+            .map_err(|(message, accepted)| whole_file(message, accepted))?;
         if let Decoder::Fixed(d) = &decoder {
             input.consume(d.kind.header());
             if d.unit().is_none() {

@@ -20,6 +20,48 @@ const GOLDEN: [&str; 9] = [
     "sectors.oracleGeneral.bin",
 ];
 
+/// Lines of the layouts of columns, with and without headers.
+const LAYOUTS: [(Format, &str); 11] = [
+    (
+        Format::TencentCbs,
+        "1538323200,304,16,0,1002\n1538323201,1096,8,1,1001\n",
+    ),
+    (
+        Format::AlibabaBlock,
+        "8,W,429591,4096,1577808000000000\n7,R,389120,512,1577808000002500\n",
+    ),
+    (
+        Format::Spc,
+        "0,303567,3584,w,0.000000\n1,1209856,512,r,0.026214,x\n",
+    ),
+    (
+        Format::Systor17,
+        "Timestamp,Response,IOType,LUN,Offset,Size\n1.5,0.1,R,0,10,4096\n2,0.1,,0,10,4096\n",
+    ),
+    (
+        Format::Twitter,
+        "0,q:q:1:Wb,21,101,1,get,0\n0,q:q:4:Wc,24,104,4,replace,0\n",
+    ),
+    (
+        Format::KvCache2022,
+        "key,op,size,op_count,key_size\n16,SET,82,1,40\n16,GET,0,1,40\n",
+    ),
+    (
+        Format::KvCache2024,
+        "op_time,key,key_size,op,op_count,size,cache_hits,ttl\n6,8213,48,GET,1,87,1,0\n",
+    ),
+    (
+        Format::MetaCdn,
+        "timestamp,cacheKey,OpType,objectSize\n1,77,1,5000\n2,78,1,100\n",
+    ),
+    (
+        Format::WikiCdn,
+        "1\t9\tjpeg\t5000\t0.002\n2\t10\tpng\t70000\t0.001\n",
+    ),
+    (Format::Arc, "1 1 0 0\n2 16 0 1\n"),
+    (Format::Ids, "3\n4\nfive\n"),
+];
+
 fn golden(name: &str) -> Vec<u8> {
     std::fs::read(Path::new("tests/golden").join(name)).unwrap()
 }
@@ -115,6 +157,47 @@ fn ten_million_bytes_as_blkparse() {
 #[test]
 fn ten_million_bytes_as_strace() {
     ten_million(Format::Strace);
+}
+
+/// Feeds ten million bytes to the reader of columns, as each of its layouts and as none.
+#[test]
+fn ten_million_bytes_as_layouts_of_columns() {
+    for (format, lines) in LAYOUTS {
+        let sample = [lines.repeat(100).into_bytes()];
+        feed(format as u64, &sample, AMOUNT / 20, |bytes| {
+            check(bytes, Some(format), Unit::Auto);
+            check(bytes, None, Unit::Auto);
+        });
+    }
+}
+
+/// Feeds bytes of binary records: vscsiStats of both versions, and LCS behind its header.
+#[test]
+fn ten_million_bytes_as_binary_records() {
+    let two: Vec<u8> = (0..4000)
+        .map(|i| [0x28, 0, 0, 2, 7, 0, 0, 0, 0, 16][i % 40 % 10])
+        .collect();
+    let mut lcs = vec![0; 12_000];
+    for at in [0, 8184] {
+        lcs[at..at + 8].copy_from_slice(&0x1234_5678_9abc_def0_u64.to_le_bytes());
+    }
+    for version in 1..=8 {
+        lcs[8] = version;
+        feed(version.into(), &[lcs.clone()], AMOUNT / 20, |bytes| {
+            check(bytes, None, Unit::Auto);
+            check(bytes, Some(Format::Lcs), Unit::Auto);
+        });
+    }
+    feed(9, &[two], AMOUNT / 10, |bytes| {
+        check(bytes, Some(Format::Vscsi), Unit::Auto)
+    });
+}
+
+/// Feeds ten million bytes packed by gzip, xz and bzip2, intact or damaged.
+#[test]
+fn ten_million_bytes_of_other_packings() {
+    let packed = ["gz", "xz", "bz2"].map(|end| golden(&format!("many.msr.csv.{end}")));
+    feed(103, &packed, AMOUNT, |bytes| check(bytes, None, Unit::Auto));
 }
 
 /// Feeds ten million bytes whose format must be recognised.

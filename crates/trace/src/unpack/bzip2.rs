@@ -323,16 +323,14 @@ impl Table {
         let mut symbols = Vec::with_capacity(of.len());
         let mut lengths = [(0, 0, 0); LONGEST + 1];
         let mut first = 0_u32;
-        for length in 1..=LONGEST {
+        for (length, codes) in lengths.iter_mut().enumerate().skip(1) {
             let before = symbols.len() as u32;
-            symbols.extend(
-                (0_u16..)
-                    .zip(of)
-                    .filter(|(_, l)| usize::from(**l) == length)
-                    .map(|(s, _)| s),
-            );
+            let these = (0_u16..)
+                .zip(of)
+                .filter(|(_, l)| usize::from(**l) == length);
+            symbols.extend(these.map(|(symbol, _)| symbol));
             let number = symbols.len() as u32 - before;
-            lengths[length] = (first, number, before);
+            *codes = (first, number, before);
             first = (first + number) << 1;
         }
         Self { lengths, symbols }
