@@ -159,3 +159,65 @@ fn a_volume_bursts_until_its_credits_are_spent() {
     assert!((1980.0..2060.0).contains(&none), "{none}");
     assert!((3900.0..4060.0).contains(&bursts), "{bursts}");
 }
+
+/// A later job reads its file from the device again, as it drops the pages of the earlier one; with
+/// `invalidate=0` it finds them.
+#[test]
+fn a_later_job_drops_cached_pages() {
+    let read = |invalidate: &str| {
+        let text = format!(
+            "[global]\nfilename=f\nsize=8m\n[a]\nrw=read\n[b]\nstonewall\nrw=read\n{invalidate}\n"
+        );
+        metric(&run(&jobs(&text, FsKind::Ext4)), "read_from_disk")
+    };
+    let (dropped, kept) = (read(""), read("invalidate=0"));
+    assert!((1.9..2.1).contains(&(dropped / kept)), "{dropped} {kept}");
+}
+
+/// Verification reads what was written from the device, and O_SYNC makes a write wait for it.
+#[test]
+fn verified_and_synchronous_writes_reach_the_device() {
+    let text = "[a]\nrw=write\nsize=2m\nverify=crc32c\n";
+    let r = run(&jobs(text, FsKind::Xfs));
+    assert_eq!(metric(&r, "reads"), 512.0);
+    assert!(metric(&r, "read_from_disk") > 1.9 * f64::from(1 << 20));
+    let median = |keys: &str| {
+        let text = format!("[a]\nrw=write\nsize=2m\n{keys}\n");
+        metric(&run(&jobs(&text, FsKind::Ext4)), "write_latency_p50")
+    };
+    let (cached, synced) = (median(""), median("sync=1"));
+    assert!(synced > 5.0 * cached, "{cached} {synced}");
+}
+
+/// `io_uring` keeps requests in flight with the page cache, too; mapped files are read by faults.
+#[test]
+fn engines_differ_in_what_they_wait_for() {
+    let elapsed = |engine: &str| {
+        let text = format!("[a]\nrw=randread\nsize=8m\niodepth=8\nioengine={engine}\n");
+        metric(&run(&jobs(&text, FsKind::Ext4)), "elapsed")
+    };
+    let (psync, uring) = (elapsed("psync"), elapsed("io_uring"));
+    assert!(uring < psync / 2.0, "{psync} {uring}");
+    let mapped = run(&jobs(
+        "[a]\nrw=randread\nsize=8m\nioengine=mmap\n",
+        FsKind::Ext4,
+    ));
+    assert_eq!(metric(&mapped, "reads"), 2048.0);
+    assert!(metric(&mapped, "read_from_disk") >= f64::from(8 << 20));
+}
+
+/// Jobs that wait for another job, and jobs that end with another, do so in time.
+#[test]
+fn jobs_are_tied_together() {
+    let text = "[a]\nrw=read\nsize=1m\ntime_based\nruntime=2\nexitall\n\
+                [b]\nwait_for=a\nrw=read\nsize=1m\nfilename=g\nnew_group\n\
+                [c]\nrw=randread\nsize=1m\ntime_based\nruntime=60\nthinktime=1ms\nexit_what=all\nexitall\n";
+    let r = run(&jobs(text, FsKind::Ext4));
+    let elapsed = metric(&r, "elapsed");
+    // The group of `a` is its own: `c` runs to its end.
+    assert!((59.9..60.2).contains(&elapsed), "{elapsed}");
+    let text = text.replace("exitall\n[b]", "exitall\nexit_what=all\n[b]");
+    let r = run(&jobs(&text, FsKind::Ext4));
+    let elapsed = metric(&r, "elapsed");
+    assert!((1.9..2.2).contains(&elapsed), "{elapsed}");
+}

@@ -1,7 +1,7 @@
 //! Completes a job: the values that depend on several keys, and checks of their combination.
 
 use super::job::{
-    Access, Amount, Distribution, ExitWhat, Job, Stride, Verify, is_device, standing_for,
+    Access, Amount, Distribution, ExitWhat, Job, Stride, Target, Verify, is_device, standing_for,
 };
 use super::section::{FILE, NOTHING};
 use super::setting::{FioError, Setting};
@@ -38,6 +38,7 @@ pub(super) struct Given {
     pub wait_for: Option<Setting>,
     pub exitall: bool,
     pub exit_what: ExitWhat,
+    pub target: Target,
     pub steady_ns: u64,
     pub steady_ramp_ns: u64,
 }
@@ -68,6 +69,12 @@ impl Given {
             wait_for: None,
             exitall: false,
             exit_what: ExitWhat::Group,
+            target: Target {
+                ns: 0,
+                window_ns: 0,
+                percentile: 100_000,
+                goes_on: false,
+            },
             steady_ns: 0,
             steady_ramp_ns: 0,
         }
@@ -94,7 +101,7 @@ impl Given {
         };
         self.job.used_before = before.iter().any(used);
         self.lengths(head, before, notes)?;
-        self.tie(head, before)?;
+        self.tie(head, before, notes)?;
         self.fits(head)?;
         self.queue(notes);
         Ok(self.job)
@@ -137,6 +144,15 @@ impl Given {
             (size.saturating_add(last), size)
         } else if device.is_some() {
             let whole = DEVICE.max(last.saturating_add(moved));
+            (whole, whole.saturating_sub(last))
+        } else if let (Some(name), true, None) =
+            (self.job.filenames.first(), self.job.reads == 100, inherited)
+        {
+            // In fio, the file that is there says how long it is.
+            let whole = DEVICE.max(last.saturating_add(moved));
+            notes.push(format!(
+                "{name} is a file of {whole} bytes, as the job says no size"
+            ));
             (whole, whole.saturating_sub(last))
         } else if self.job.fill {
             (FILE, FILE.saturating_sub(last))
@@ -193,7 +209,12 @@ impl Given {
     }
 
     /// Sets what ties the job to others, and what it does beside its requests.
-    fn tie(&mut self, head: &Setting, before: &[Job]) -> Result<(), FioError> {
+    fn tie(
+        &mut self,
+        head: &Setting,
+        before: &[Job],
+        notes: &mut Vec<String>,
+    ) -> Result<(), FioError> {
         let job = &mut self.job;
         job.number = before.len();
         if let Some(last) = before.last() {
@@ -234,15 +255,27 @@ impl Given {
                 step,
             });
         }
+        job.target = (self.target.ns > 0).then_some(self.target);
+        if job.target.is_some_and(|target| target.window_ns == 0) {
+            return Err(head.error(
+                "latency_target without the time over which it is judged",
+                "latency_window= beside it",
+            ));
+        }
+        if job.access == Access::Truncate && job.reads > 0 {
+            return Err(head.error("ioengine=ftruncate with reads", "rw=write or rw=randwrite"));
+        }
         if let Some(steady) = &mut job.steady {
             steady.seconds = self.steady_ns / 1_000_000_000;
             steady.ramp_ns = self.steady_ramp_ns;
-            if steady.seconds == 0 {
-                return Err(head.error(
-                    "steadystate without the time over which it is judged",
-                    "steadystate_duration= (ss_dur=) of at least 1s",
-                ));
-            }
+        }
+        // As in fio, no time means that no steady state is looked for.
+        if job.steady.is_some_and(|steady| steady.seconds == 0) {
+            job.steady = None;
+            notes.push(format!(
+                "job {}: steadystate has no effect without steadystate_duration (ss_dur)",
+                job.name
+            ));
         }
         Ok(())
     }
@@ -281,7 +314,7 @@ impl Given {
             _ if self.offload => true,
             Access::Uring => true,
             Access::Aio => job.direct,
-            Access::Calls | Access::Mapped => false,
+            _ => false,
         };
         if job.depth > 1 && !deep {
             notes.push(format!(

@@ -98,6 +98,14 @@ pub enum Access {
     Uring,
     /// Pages of a mapping.
     Mapped,
+    /// open(2) of new files, and close(2).
+    Create,
+    /// stat(2).
+    Stat,
+    /// unlink(2).
+    Delete,
+    /// ftruncate(2) to the offsets of writes.
+    Truncate,
 }
 
 /// The order in which a job takes its files (`file_service_type`).
@@ -165,7 +173,20 @@ pub struct Steady {
     pub ramp_ns: u64,
 }
 
-/// What is read again after it was written (`verify`).
+/// The latency for which the largest number of requests in flight is sought (`latency_target`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// Nanoseconds of a request.
+    pub ns: u64,
+    /// Nanoseconds over which it is judged.
+    pub window_ns: u64,
+    /// Thousandths of a percent of the requests that have to keep it.
+    pub percentile: u64,
+    /// The job goes on when the number is found.
+    pub goes_on: bool,
+}
+
+/// Reads of written data (`verify`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verify {
     /// Writes until some are verified; 0: at the end.
@@ -295,12 +316,14 @@ pub struct Job {
     pub flow_id: u64,
     /// Nanoseconds that it waits for its turn.
     pub flow_sleep_ns: u64,
-    /// What is verified.
+    /// Reads of written data.
     pub verify: Option<Verify>,
     /// Parts of the file that are left out.
     pub stride: Option<Stride>,
     /// The steady state that ends the job.
     pub steady: Option<Steady>,
+    /// The latency for which the depth is sought.
+    pub target: Option<Target>,
     /// Errors that do not end the run.
     pub tolerant: Tolerant,
     /// The files exist before the job.
@@ -359,6 +382,11 @@ impl Job {
 
     /// Returns true if the job's files must exist before it starts.
     pub(crate) fn finds_files(&self) -> bool {
+        match self.access {
+            Access::Create | Access::Truncate => return false,
+            Access::Stat | Access::Delete => return true,
+            _ => {}
+        }
         self.exist || self.random || self.reads > 0 || self.access == Access::Mapped
     }
 
@@ -457,6 +485,7 @@ impl Job {
             verify: None,
             stride: None,
             steady: None,
+            target: None,
             tolerant: Tolerant::default(),
             exist: false,
             pre_read: false,

@@ -37,7 +37,7 @@ pub struct Row {
     pub names: &'static str,
     /// The answer.
     pub answer: Answer,
-    /// What the keys do here, or the reason for the answer.
+    /// The effect of the keys here, or the reason for the answer.
     pub about: &'static str,
 }
 
@@ -219,6 +219,16 @@ pub const KEYS: &[Row] = &[
     ),
     row(
         Done,
+        "latency_target latency_window latency_percentile latency_run",
+        "the largest depth up to `iodepth` that keeps the latency is sought",
+    ),
+    row(
+        Done,
+        "stat_type",
+        "the engine filestat: stat and lstat are one call here, statx is refused",
+    ),
+    row(
+        Done,
         "kb_base",
         "1024 (the default) or 1000: the meaning of k and ki",
     ),
@@ -316,11 +326,6 @@ pub const KEYS: &[Row] = &[
     ),
     row(
         NotYet,
-        "latency_target latency_window latency_percentile latency_run",
-        "a search for the queue depth that keeps a latency",
-    ),
-    row(
-        NotYet,
         "lockmem",
         "memory that the job locks; burst and mmap-strm take memory",
     ),
@@ -383,15 +388,16 @@ pub const KEYS: &[Row] = &[
     row(
         Elsewhere,
         "skip_bad readfua writefua sg_write_mode stream_id cmd_type md_per_io_size pi_act pi_chk \
-         apptag apptag_mask deallocate verify_mode write_mode gpu_dev_ids gpu_dev_id cuda_io xnvme_async \
+         apptag apptag_mask deallocate verify_mode write_mode gpu_dev_ids gpu_dev_id cuda_io \
+         xnvme_async \
          xnvme_sync xnvme_admin xnvme_dev_nsid xnvme_dev_subnqn xnvme_mem xnvme_iovec \
          libblkio_driver libblkio_path libblkio_pre_connect_props",
         "commands of devices below the block layer, flash without a controller, and GPUs",
     ),
     row(
         Elsewhere,
-        "donorname inplace stat_type",
-        "the engines e4defrag and filestat, which are not simulated",
+        "donorname inplace",
+        "the engine e4defrag, which is not simulated",
     ),
 ];
 
@@ -405,7 +411,7 @@ pub const ENGINES: &[Row] = &[
     row(
         Done,
         "libaio",
-        "direct=1: `iodepth` requests in flight; buffered calls are made one at a time, as by Linux",
+        "direct=1: `iodepth` requests in flight; buffered calls one at a time, as by Linux",
     ),
     row(
         Done,
@@ -424,8 +430,14 @@ pub const ENGINES: &[Row] = &[
         "as psync: the data pass through the page cache",
     ),
     row(
+        Done,
+        "filecreate filestat filedelete",
+        "open, stat or unlink of each of `nrfiles` files",
+    ),
+    row(Done, "ftruncate", "ftruncate to the offset of each write"),
+    row(
         NotYet,
-        "falloc e4defrag ftruncate filecreate filestat filedelete dircreate dirstat dirdelete",
+        "falloc e4defrag dircreate dirstat dirdelete",
         "calls on files other than reads and writes",
     ),
     row(Elsewhere, "null cpuio exec cpp_null", "no I/O"),
@@ -480,9 +492,10 @@ pub fn named(rows: &'static [Row], answer: Answer) -> String {
 pub fn page() -> String {
     let mut text = String::from(
         "# fio's keys and engines\n\n\
-         Each key of fio's job files, and each of its engines, has one of four answers here. A key that can change nothing\n\
-         is listed once with the results. Keys and engines of the last two kinds are refused: all of a job file in one\n\
-         message, with their lines. [Workloads](programs.md) says how jobs run.\n",
+         Each key of fio's job files, and each of its engines, has one of four answers here. A key\n\
+         that can change nothing is listed once with the results. Keys and engines of the last two\n\
+         kinds are refused: all of a job file in one message, with their lines.\n\
+         [Workloads](programs.md) says how jobs run.\n",
     );
     for (title, rows) in [("Keys", KEYS), ("Engines", ENGINES)] {
         let _ = write!(

@@ -1,7 +1,7 @@
 //! When a process issues its requests, and when it ends: rates, steady states, and the jobs that
 //! it is tied to.
 
-use super::job::{ExitWhat, Job, Steady};
+use super::job::{ExitWhat, Job, Steady, Target};
 use std::collections::BTreeMap;
 use trace::random::Rng;
 
@@ -110,6 +110,61 @@ fn is_steady(steady: &Steady, seconds: &[[u64; 2]]) -> bool {
         false => steady.limit,
     };
     found <= limit
+}
+
+/// The search for the largest number of requests in flight that keeps a latency: it is doubled
+/// until it is too large, and then the numbers between are halved.
+pub(super) struct Search {
+    /// Requests that may be in flight.
+    pub depth: u64,
+    /// The largest number that kept the latency, and the smallest that did not.
+    kept: u64,
+    missed: u64,
+    /// The beginning of this window, its requests, and those that took longer.
+    began: u64,
+    requests: u64,
+    over: u64,
+}
+
+impl Search {
+    /// Begins the search with one request in flight, of `most`.
+    pub fn new(most: u64) -> Self {
+        Self {
+            depth: 1,
+            kept: 0,
+            missed: most + 1,
+            began: 0,
+            requests: 0,
+            over: 0,
+        }
+    }
+
+    /// Notes a request that ended at `now` after `ns`. Returns true once the number is found.
+    pub fn note(&mut self, target: &Target, now: u64, ns: u64) -> bool {
+        if self.began == 0 {
+            self.began = now;
+        }
+        self.requests += 1;
+        self.over += u64::from(ns > target.ns);
+        if now.saturating_sub(self.began) < target.window_ns {
+            return false;
+        }
+        let within = (self.requests - self.over) * 100_000;
+        if within >= target.percentile * self.requests {
+            self.kept = self.kept.max(self.depth);
+        } else {
+            self.missed = self.missed.min(self.depth);
+        }
+        (self.began, self.requests, self.over) = (now, 0, 0);
+        let found = self.kept + 1 >= self.missed;
+        self.depth = match found {
+            true => self.kept,
+            false => (self.kept * 2).clamp(1, (self.kept + self.missed) / 2),
+        };
+        // Not even one request keeps the latency.
+        self.depth = self.depth.max(1);
+        found
+    }
 }
 
 /// The board on which the jobs of a file tell one another of their state.

@@ -2,7 +2,7 @@
 
 use super::job::Job;
 use super::order::{Access, Order, Tables};
-use super::pace::{Board, Pace, Seconds};
+use super::pace::{Board, Pace, Search, Seconds};
 
 /// A worker's next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,13 +12,13 @@ pub(super) struct Request {
     pub not_before: u64,
     /// The sync that follows: `None`: none; true: fdatasync; false: fsync.
     pub sync: Option<bool>,
-    /// What was written is synced, and its cached pages are dropped, before the request.
+    /// The file is synced, and its cached pages are dropped, before the request.
     pub settle: bool,
     /// A pause follows.
     pub think: bool,
 }
 
-/// What a worker does next.
+/// A worker's next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Issues a request.
@@ -47,6 +47,7 @@ pub(super) struct Progress {
     requests: u64,
     writes: u64,
     seconds: Seconds,
+    search: Search,
     /// The time of the last pause.
     thought: u64,
     pub started: Option<u64>,
@@ -73,6 +74,7 @@ impl Progress {
             requests: 0,
             writes: 0,
             seconds: Seconds::default(),
+            search: Search::new(job.depth),
             thought: 0,
             started: None,
             ended: 0,
@@ -81,20 +83,24 @@ impl Progress {
         }
     }
 
-    /// Returns what a worker of the process does at time `now` (ns). The job ends when it has moved
-    /// all its bytes, its time is over, or a job that it is tied to has ended. A request says when
-    /// it may be issued at the earliest, because of a rate limit, and which sync follows it.
-    pub fn next(&mut self, job: &Job, now: u64, board: &mut Board) -> Next {
+    /// Returns the next step of the process's worker number `slot` at time `now` (ns). The job ends
+    /// when it has moved all its bytes, its time is over, or a job that it is tied to has ended. A
+    /// request says when it may be issued at the earliest, because of a rate limit, and which sync
+    /// follows it.
+    pub fn next(&mut self, job: &Job, slot: u64, now: u64, board: &mut Board) -> Next {
         let started = *self.started.get_or_insert(now);
         let limit = job.runtime_ns.saturating_add(job.ramp_ns);
         let late = job.runtime_ns > 0 && now - started >= limit;
         if late || self.over || board.stops(job) {
             return Next::End;
         }
+        if job.target.is_some() && slot >= self.search.depth {
+            return Next::Wait(1_000_000);
+        }
         if self.verifying == 0 {
             let enough = job.requests > 0 && self.requests >= job.requests;
             if enough || self.moved >= job.total {
-                // What the pass wrote is read again first.
+                // The writes of the pass are read again first.
                 if self.unverified > 0 {
                     (self.verifying, self.unverified) = (self.unverified, 0);
                     self.settle = true;
@@ -208,8 +214,12 @@ impl Progress {
         pause
     }
 
-    /// Notes that a request of `bytes` ended at `now`, by which a steady state is found.
-    pub fn done(&mut self, job: &Job, now: u64, bytes: u64) {
+    /// Notes that a request of `bytes` ended at `now` after `ns`, by which a steady state or the
+    /// depth of a latency is found.
+    pub fn done(&mut self, job: &Job, now: u64, ns: u64, bytes: u64) {
+        if let Some(target) = &job.target {
+            self.over |= self.search.note(target, now, ns) && !target.goes_on;
+        }
         let Some(steady) = &job.steady else {
             return;
         };

@@ -6,6 +6,7 @@ use super::keys::{self, Answer};
 use super::patterns::{direction, distribution, service, split};
 use super::setting::{FioError, Setting};
 use crate::host::Advice;
+use crate::units;
 
 /// The longest file, in bytes.
 pub(super) const FILE: u64 = trace::MAX_FILE;
@@ -106,6 +107,7 @@ fn files(given: &mut Given, s: &Setting, name: &str) -> Result<bool, FioError> {
         "filename" => job.filenames = listed(s.text()?),
         "filename_format" => s.text()?.clone_into(&mut job.format),
         "nrfiles" => job.files = s.number(1..=MOST_FILES)?,
+        "stat_type" => s.choice(&[("stat", ()), ("lstat", ())])?,
         "openfiles" => job.open_files = s.number(0..=MOST_FILES)?,
         "file_service_type" => job.service = service(s)?,
         "overwrite" => job.exist |= s.switch()?,
@@ -237,6 +239,10 @@ fn engine(s: &Setting) -> Result<Access, FioError> {
             "libaio" => Access::Aio,
             "io_uring" => Access::Uring,
             "mmap" => Access::Mapped,
+            "filecreate" => Access::Create,
+            "filestat" => Access::Stat,
+            "filedelete" => Access::Delete,
+            "ftruncate" => Access::Truncate,
             _ => Access::Calls,
         }),
     }
@@ -263,6 +269,18 @@ fn times(given: &mut Given, s: &Setting, name: &str) -> Result<bool, FioError> {
             let steady = steady(s, job.steady)?;
             job.steady = Some(steady);
         }
+        "latency_target" => given.target.ns = s.time(MICROSECOND)?,
+        "latency_window" => given.target.window_ns = s.time(MICROSECOND)?,
+        "latency_percentile" => {
+            let share = units::decimal(s.text()?, 3).filter(|n| (1..=100_000).contains(n));
+            given.target.percentile = share.ok_or_else(|| {
+                s.error(
+                    "is no percentage",
+                    "a number above 0, up to 100, with three decimals",
+                )
+            })?;
+        }
+        "latency_run" => given.target.goes_on = s.switch()?,
         "steadystate_duration" => given.steady_ns = s.time(SECOND)?,
         "steadystate_ramp_time" => given.steady_ramp_ns = s.time(SECOND)?,
         _ => return think(&mut job.think, s, name),

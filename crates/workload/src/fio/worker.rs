@@ -58,10 +58,14 @@ impl Task for Worker {
             host.sleep(delay).await;
         }
         let mut open = VecDeque::new();
-        let mut result = self.prepare_files(host, &mut open).await;
-        if result.is_ok() {
-            result = self.requests(host, session, &mut open).await;
-        }
+        let whole_files = matches!(job.access, Engine::Create | Engine::Stat | Engine::Delete);
+        let result = match whole_files {
+            true => self.file_calls(host, session).await,
+            false => match self.prepare_files(host, &mut open).await {
+                Ok(()) => self.requests(host, session, &mut open).await,
+                failed => failed,
+            },
+        };
         let last = {
             let mut p = lock(self.progress(session));
             p.ended += 1;
@@ -254,7 +258,8 @@ impl Worker {
             began - started >= job.ramp_ns
         };
         loop {
-            let next = lock(progress).next(job, host.now(), &mut lock(Self::board(session)));
+            let next =
+                lock(progress).next(job, self.slot, host.now(), &mut lock(Self::board(session)));
             let r = match next {
                 Next::Issue(request) => request,
                 Next::Wait(ns) => {
@@ -286,7 +291,7 @@ impl Worker {
             if measured(began) {
                 session.note(kind, (began, ended), done, r.access.len);
             }
-            lock(progress).done(job, ended, done);
+            lock(progress).done(job, ended, ended.saturating_sub(began), done);
             if let Some(data_only) = r.sync {
                 let began = host.now();
                 host.sync(file.fd, data_only).await?;
@@ -298,6 +303,41 @@ impl Worker {
                 self.pause(host).await;
             }
         }
+    }
+
+    /// Makes one call for each of the process's files: open and close (`filecreate`), stat
+    /// (`filestat`) or unlink (`filedelete`).
+    async fn file_calls<H: Host>(&self, host: &H, session: &Session) -> HostResult<()> {
+        let job = &*self.job;
+        let begun = host.now();
+        let kind = if job.writes() {
+            Kind::Write
+        } else {
+            Kind::Read
+        };
+        for number in 0..job.files {
+            let late = job.runtime_ns > 0 && host.now() - begun >= job.runtime_ns;
+            if late || lock(Self::board(session)).stops(job) {
+                break;
+            }
+            let path = job.path(self.nth, number);
+            let began = host.now();
+            match job.access {
+                Engine::Create => {
+                    let flags = OpenFlags {
+                        write: true,
+                        create: true,
+                        ..OpenFlags::default()
+                    };
+                    let fd = host.open(&path, flags).await?;
+                    host.close(fd).await?;
+                }
+                Engine::Stat => drop(host.stat(&path).await?),
+                _ => host.unlink(&path).await?,
+            }
+            session.note(kind, (began, host.now()), 0, 0);
+        }
+        Ok(())
     }
 
     /// Pauses between requests: first busy (`thinktime_spin`), then asleep.
@@ -331,6 +371,10 @@ impl Worker {
                 store: access.write.then_some(1),
             };
             host.touch(map, from / PAGE, len / PAGE, word).await?;
+            return Ok(access.len);
+        }
+        if self.job.access == Engine::Truncate {
+            host.truncate(file.fd, access.offset).await?;
             return Ok(access.len);
         }
         let done = match access.write {

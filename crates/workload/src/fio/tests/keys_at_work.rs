@@ -371,6 +371,48 @@ fn a_steady_job_ends() {
         let seconds = steady(ss);
         assert!((6.5..9.0).contains(&seconds), "{ss}: {seconds}");
     }
+    let off = parse(&format!("{text}ss=iops:5%\n")).unwrap();
+    assert!(off.jobs[0].steady.is_none() && off.notes[0].contains("ss_dur"));
+}
+
+#[test]
+fn files_are_created_looked_at_and_removed() {
+    let text = |engine: &str| format!("[a]\nioengine={engine}\nnrfiles=5\nfilesize=4k\n");
+    for (engine, call) in [
+        ("filecreate", "open"),
+        ("filestat", "stat"),
+        ("filedelete", "unlink"),
+    ] {
+        let (host, m, _) = run(&text(engine));
+        assert_eq!((host.count(call), m["reads"]), (5, 5.0), "{engine}");
+    }
+    let (host, ..) = run("[a]\nrw=write\nioengine=ftruncate\nsize=16k\n");
+    assert_eq!(
+        (host.count("truncate"), host.contents("a.0.0").len()),
+        (4, 12_288)
+    );
+    assert!(parse("[a]\nioengine=ftruncate\nsize=16k\n").is_err());
+}
+
+/// The latency of a queue of a device that serves 10 requests at a time: 1 ms for each 10 of them.
+#[test]
+fn a_depth_is_sought_for_a_latency() {
+    use crate::fio::pace::Search;
+    let keys = "[a]\nsize=1m\nlatency_target=3ms\nlatency_window=1s\n";
+    let target = parse(keys).unwrap().jobs[0].target.unwrap();
+    let mut search = Search::new(128);
+    let mut now = 1;
+    let found = (0..100_000).any(|_| {
+        now += 1_000_000;
+        let ns = search.depth.div_ceil(10) * 1_000_000;
+        search.note(&target, now, ns)
+    });
+    assert!(found && search.depth == 30, "{}", search.depth);
+    let (host, ..) = run(&format!(
+        "{keys}rw=read\ntime_based\nruntime=60\nrate_iops=100\n"
+    ));
+    assert!(host.now_seconds() < 3.0, "{}", host.now_seconds());
+    assert!(parse("[a]\nsize=1m\nlatency_target=1ms\n").is_err());
 }
 
 #[test]
