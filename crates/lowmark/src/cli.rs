@@ -242,6 +242,15 @@ pub struct TraceRun {
     /// Run this fio job file, without an experiment file
     #[arg(long, value_name = "JOB", group = "source", help_heading = "Traces")]
     pub fio: Option<String>,
+    /// Run the jobs of this fio command line, such as "--name=x --rw=randread --size=1g"
+    #[arg(
+        long,
+        value_name = "OPTIONS",
+        group = "source",
+        allow_hyphen_values = true,
+        help_heading = "Traces"
+    )]
+    pub fio_args: Option<String>,
     /// The machine to run on instead of the experiment's: a file, the name of a shipped machine, or
     /// a line such as 16G,8cpus,nvme [default with --trace and --fio: 512M]
     #[arg(long, value_name = "MACHINE")]
@@ -275,10 +284,19 @@ pub struct TraceRun {
 }
 
 impl TraceRun {
+    /// Returns the trace, the job file or the fio command line that is run; `None` if an experiment
+    /// is.
+    pub fn source(&self) -> Option<&String> {
+        self.trace
+            .as_ref()
+            .or(self.fio.as_ref())
+            .or(self.fio_args.as_ref())
+    }
+
     /// Returns a line with the defaults that `run --trace` or `run --fio` takes for options that
     /// are missing; `None` if none is missing, or an experiment is run.
     pub fn taken(&self) -> Option<String> {
-        self.trace.as_ref().or(self.fio.as_ref())?;
+        self.source()?;
         // Each option, its default, and whether that is taken.
         let machine = format!("{MACHINE} ({MACHINE_SAID})");
         let open = [
@@ -293,7 +311,7 @@ impl TraceRun {
     /// Returns the machine of `--machine`, which replaces an experiment's; `None` if the option is
     /// absent, or a trace or fio job is run, which has no other.
     pub fn of_experiment(&self) -> Option<String> {
-        match self.trace.is_some() || self.fio.is_some() {
+        match self.source().is_some() {
             true => None,
             false => self.machine.as_deref().map(machine_here),
         }
@@ -302,7 +320,7 @@ impl TraceRun {
     /// Returns the experiment that `--trace` or `--fio` and the options beside them define; `None`
     /// without either of them.
     pub fn run(&self) -> Option<lab::experiment::TraceRun> {
-        let trace = self.trace.as_ref().or(self.fio.as_ref())?;
+        let trace = self.source()?;
         let machine = machine_here(self.machine.as_deref().unwrap_or(MACHINE));
         let policies = match &self.policy[..] {
             [] => vec![POLICY.to_owned()],
@@ -311,6 +329,7 @@ impl TraceRun {
         Some(lab::experiment::TraceRun {
             trace: trace.clone(),
             fio: self.fio.clone(),
+            fio_args: self.fio_args.clone(),
             machine,
             policies,
             filesystem: self.filesystem.clone(),
@@ -675,7 +694,7 @@ mod tests {
     #[test]
     fn a_trace_has_a_machine_and_a_policy_and_no_experiment() {
         let parse = |args: &[&str]| Cli::try_parse_from([&["lowmark", "run"], args].concat());
-        for source in ["--trace", "--fio"] {
+        for source in ["--trace", "--fio", "--fio-args"] {
             let Command::Run(run) = parse(&[source, "t"]).unwrap().command else {
                 panic!("it runs")
             };

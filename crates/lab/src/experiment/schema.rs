@@ -145,6 +145,9 @@ struct WorkloadTable {
     /// A fio job file, relative to the experiment's folder or a folder above it.
     #[serde(default)]
     fio: Option<String>,
+    /// The options of a fio command line, such as `--name=x --rw=randread --size=1g`.
+    #[serde(default)]
+    fio_args: Option<String>,
     /// When the trace's requests are issued: at the recorded times, or as fast as possible.
     #[serde(default)]
     timing: Option<TimingName>,

@@ -13,6 +13,8 @@ pub struct TraceRun {
     pub trace: String,
     /// The path of a fio job file, which replaces the trace.
     pub fio: Option<String>,
+    /// The options of a fio command line, which replace the trace.
+    pub fio_args: Option<String>,
     /// The path of the machine file.
     pub machine: String,
     /// The policies, the baseline first.
@@ -38,25 +40,32 @@ impl TraceRun {
     /// Returns the text of an experiment file that is equivalent to these options.
     pub fn text(&self) -> String {
         let policies: Vec<String> = self.policies.iter().map(|p| quoted(p)).collect();
-        let what = self.fio.as_ref().unwrap_or(&self.trace);
+        let fio = self.fio.as_ref().or(self.fio_args.as_ref());
+        let what = fio.unwrap_or(&self.trace);
+        let kind = match (&self.fio, &self.fio_args) {
+            (Some(_), _) => "fio",
+            (None, Some(_)) => "fio_args",
+            (None, None) => "trace",
+        };
         let mut text = format!(
             "name = {}\niterations = 1\npolicy = [{}]\nfilesystem = {}\nmachine = {}\n\
              {}\n[workload]\n{} = {}\n",
-            quoted(&match self.fio {
-                Some(_) => name(what).replacen("trace-", "fio-", 1),
-                None => name(what),
+            quoted(&match kind {
+                "fio" => name(what).replacen("trace-", "fio-", 1),
+                "fio_args" => "fio-args".to_owned(),
+                _ => name(what),
             }),
             policies.join(", "),
             quoted(&self.filesystem),
             quoted(&self.machine),
             // A trace ends where its recording ended, so needs no limit; a fio job may run for
             // ever.
-            if self.fio.is_some() {
+            if fio.is_some() {
                 ""
             } else {
                 "time_limit_s = 0\n"
             },
-            if self.fio.is_some() { "fio" } else { "trace" },
+            kind,
             quoted(what),
         );
         for (key, value) in [
@@ -125,6 +134,7 @@ mod tests {
     fn the_text_is_an_experiment_file() {
         let run = TraceRun {
             fio: None,
+            fio_args: None,
             trace: "a \"b\"/c d.csv".into(),
             machine: "m.toml".into(),
             policies: vec!["linux-3.0".into(), "linux-3.1".into()],

@@ -15,14 +15,14 @@ use trace::{Format, Layout, Options, Survey, TraceError, Unit};
 use workload::{Cpus, ExistingFile, Replay, Script, Timing, fio};
 
 /// The keys that say what runs; exactly one must be given.
-const KINDS: [&str; 3] = ["command", "trace", "fio"];
+const KINDS: [&str; 4] = ["command", "trace", "fio", "fio_args"];
 /// Keys that go with `trace`.
 const TRACE_KEYS: [&str; 5] = ["timing", "lenient", "format", "columns", "unit"];
 
 /// Every key of the table.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "command", "trace", "fio", "files", "timing", "lenient", "format", "columns", "unit",
-    "membind", "name", "threads", "group",
+    "membind", "name", "threads", "group", "fio_args",
 ];
 
 /// A workload with its names and its binding.
@@ -207,6 +207,7 @@ pub fn scripts(
     match kind.key.as_str() {
         "trace" => traces(table, &kind.node, folder),
         "fio" => job_files(&kind.node, folder),
+        "fio_args" => job_lines(&kind.node, folder),
         _ => commands(
             command.unwrap_or(&kind.node),
             files.map(|e| &e.node),
@@ -361,17 +362,59 @@ fn job_files(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagn
                 )
             })?;
             let source = Source::new(shown, text);
-            let jobs = fio::parse(source.text()).map_err(|e| {
-                let place = Place {
-                    source: source.clone(),
-                    span: e.span,
-                };
-                Diagnostic::at(&place, e.message, format!("accepted: {}", e.accepted))
-            })?;
+            let beside = path.parent().unwrap_or(folder);
+            let script = jobs(&source, beside)?;
             let choices = several.then(|| ("workload.fio".to_owned(), name));
-            Ok((choices.into_iter().collect(), jobs.script()))
+            Ok((choices.into_iter().collect(), script))
         })
         .collect()
+}
+
+/// Returns the scripts of the fio command lines in `workload.fio_args` (`node`), with the choices
+/// that lead to each.
+fn job_lines(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnostic> {
+    let lines = alternatives(node, "workload.fio_args")?;
+    let several = lines.len() > 1;
+    lines
+        .into_iter()
+        .map(|(line, node)| {
+            let _: String = read(node, "workload.fio_args")?;
+            let text = fio::arguments(&line).map_err(|e| {
+                let what = format!("`workload.fio_args`: {}", e.message);
+                Diagnostic::at(&node.place, what, format!("accepted: {}", e.accepted))
+            })?;
+            // A line of the text for each word of the command line.
+            let script = jobs(&Source::new("the job file of fio_args", text), folder)?;
+            let choices = several.then(|| ("workload.fio_args".to_owned(), line));
+            Ok((choices.into_iter().collect(), script))
+        })
+        .collect()
+}
+
+/// Returns the script of a fio job file, whose included files lie in `folder`.
+fn jobs(source: &Source, folder: &Path) -> Result<Script, Diagnostic> {
+    let jobs = fio::read(source.text(), &Here(folder)).map_err(|e| {
+        let place = Place {
+            source: source.clone(),
+            span: e.span,
+        };
+        Diagnostic::at(&place, e.message, format!("accepted: {}", e.accepted))
+    })?;
+    Ok(jobs.script())
+}
+
+/// The environment of this process, and the folder of a job file.
+struct Here<'a>(&'a Path);
+
+impl fio::Surroundings for Here<'_> {
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    fn included(&self, path: &str) -> Result<String, String> {
+        let path = self.0.join(path);
+        super::read_text(&path).map_err(|e| format!("{} can't be read: {e}", path.display()))
+    }
 }
 
 /// Returns the scripts that replay the traces in `workload.trace` (`node`), one for each trace and
@@ -648,7 +691,7 @@ mod tests {
             ("far.csv", "0,1,4096\n0,262144,4096\n"),
             ("none.txt", "Dear Sir,\n"),
             ("good.fio", "[a]\nsize=1m\nrw=randrw\n"),
-            ("wrong.fio", "[a]\nsize=1m\nverify=md5\n"),
+            ("wrong.fio", "[a]\nsize=1m\nlockmem=1m\n"),
         ] {
             std::fs::write(dir.path().join(name), text).unwrap();
         }
@@ -735,8 +778,10 @@ mod tests {
             ("trace = \"good.csv\"\nlenient = 1", "1", "lenient"),
             ("trace = \"good.csv\"\nfio = \"good.fio\"", "fio", "beside"),
             ("fio = \"good.fio\"\ntiming = \"fast\"", "timing", "without"),
-            ("fio = \"wrong.fio\"", "verify=md5", "not supported"),
+            ("fio = \"wrong.fio\"", "lockmem=1m", "not supported"),
             ("fio = \"no.fio\"", "\"no.fio\"", "no such file"),
+            ("fio_args = \"x\"", "\"x\"", "no option of fio"),
+            ("fio_args = \"--name=a --bs=9q\"", "bs=9q", "does not fit"),
             ("timing = \"fast\"", "[workload]", "missing key"),
             (
                 "trace = \"good.csv\"\nfiles = { a = 1 }",

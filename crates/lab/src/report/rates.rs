@@ -66,6 +66,66 @@ pub fn text(outcomes: &Outcomes, screen: Screen) -> String {
     format!("\nCalls and bytes a second: medians\n{}\n", grid.text())
 }
 
+/// The most rows of [`calls`]: the first screen has other tables, too.
+const MOST_ROWS: usize = 12;
+
+/// Returns a text table of the figures that users of fio look at first: calls a second, megabytes
+/// a second and latencies of the reads, writes and syncs of each cell, medians over the iterations.
+/// Empty if the workload is no fio job, or the table would have more than `MOST_ROWS`.
+pub fn calls(outcomes: &Outcomes, screen: Screen) -> String {
+    let cells = &outcomes.experiment.cells;
+    let is_fio =
+        |cell: &crate::model::Cell| matches!(cell.spec.workload.source, workload::Source::Fio(_));
+    if !cells.iter().all(is_fio) {
+        return String::new();
+    }
+    let several = cells.iter().any(|c| c.group() != cells[0].group());
+    let mut grid = screen.grid(&[
+        Col::Words(""),
+        Col::Words(outcomes.experiment.compared()),
+        Col::Words("calls"),
+        Col::Figure("IOPS"),
+        Col::Figure("MB/s"),
+        Col::Figure("p50 [us]"),
+        Col::Figure("p99 [us]"),
+        Col::Figure("max [us]"),
+    ]);
+    let mut rows = 0;
+    for (cell, results) in cells.iter().zip(&outcomes.results) {
+        let runs: Vec<&RunResult> = completed(results).collect();
+        for kind in ["read", "write", "sync"] {
+            let median = |name: &str, digits: usize| {
+                let of = |r: &&RunResult| r.metrics.get(name).map(|m| m.value);
+                let values: Vec<f64> = runs.iter().filter_map(of).collect();
+                stats::median(&values).map(|m| format!("{m:.digits$}"))
+            };
+            let Some(p50) = median(&format!("{kind}_latency_p50"), 1) else {
+                continue;
+            };
+            let both: Vec<[f64; 2]> = runs.iter().filter_map(|r| rates(r, kind)).collect();
+            let rate = |i: usize, digits: usize| {
+                let values: Vec<f64> = both.iter().map(|r| r[i]).collect();
+                stats::median(&values).map_or(String::new(), |m| format!("{m:.digits$}"))
+            };
+            rows += 1;
+            grid.plain([
+                if several { cell.group() } else { String::new() },
+                cell.side().to_owned(),
+                kind.to_owned(),
+                rate(0, 0),
+                rate(1, 1),
+                p50,
+                median(&format!("{kind}_latency_p99"), 1).unwrap_or_default(),
+                median(&format!("{kind}_latency_max"), 1).unwrap_or_default(),
+            ]);
+        }
+    }
+    match rows {
+        1..=MOST_ROWS => format!("\n{}\n", grid.text().trim_end()),
+        _ => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +163,24 @@ mod tests {
             shown.contains("read IOPS") && shown.contains("2000"),
             "{shown}"
         );
+        assert!(!shown.contains("write"), "{shown}");
+        // The fixture's workload is no fio job.
+        assert_eq!(calls(&outcomes, Screen::default()), "");
+        let job = "[a]\nrw=randread\nsize=4m\n";
+        let script = workload::fio::parse(job).unwrap().script();
+        outcomes.experiment.cells[0].spec.workload = script;
+        let latencies = [("p50", 12.0), ("p99", 345.0), ("max", 6789.0)];
+        for (name, value) in latencies {
+            let run = outcomes.results[0][0].as_mut().unwrap();
+            for kind in ["read", "sync"] {
+                let metric = Metric { unit: "us", value };
+                run.metrics.insert(format!("{kind}_latency_{name}"), metric);
+            }
+        }
+        let shown = calls(&outcomes, Screen::default());
+        for figure in ["read", "sync", "2000", "8.2", "12.0", "345.0", "6789.0"] {
+            assert!(shown.contains(figure), "{figure}: {shown}");
+        }
         assert!(!shown.contains("write"), "{shown}");
         outcomes.results[0][0] = None;
         assert_eq!(text(&outcomes, Screen::default()), "");

@@ -149,6 +149,7 @@ impl First<'_> {
         if verdicts.len() > most {
             let _ = writeln!(out, "{} more groups: --verbose", verdicts.len() - most);
         }
+        out += &super::rates::calls(self.outcomes, screen);
         // Claimed figures come before others, of which a narrow screen shows fewer.
         let ordered = self.claimed_first();
         // A curve has the question's figures; the table beside it has the others.

@@ -54,7 +54,7 @@ fn names_experiment(words: &[String]) -> bool {
 /// this command names what it runs, or the folder does not say by which command it began.
 fn resumed(args: &Run, own: &[String]) -> Option<(PathBuf, Vec<String>)> {
     let dir = args.resume.as_ref()?;
-    if names_experiment(own) || args.trace.trace.is_some() || args.trace.fio.is_some() {
+    if names_experiment(own) || args.trace.source().is_some() {
         return None;
     }
     let mut own = own.to_vec();

@@ -307,6 +307,7 @@ fn experiment_with(args: &Tune, above: &[String]) -> Result<Experiment, Diagnost
     if let Some(trace) = &args.trace {
         let trace = TraceRun {
             fio: None,
+            fio_args: None,
             trace: trace.clone(),
             machine,
             policies: vec![args.policy.clone()],
