@@ -167,6 +167,9 @@ impl Search {
     }
 }
 
+/// The processes of a flow, by the numbers of their job and in it: weight and requests.
+type Flow = BTreeMap<(usize, u32), (u64, u64)>;
+
 /// The board on which the jobs of a file tell one another of their state.
 #[derive(Default)]
 pub(super) struct Board {
@@ -174,8 +177,8 @@ pub(super) struct Board {
     left: BTreeMap<usize, u64>,
     /// Ends of jobs with `exitall`: which jobs end, its group and its phase.
     exits: Vec<(ExitWhat, usize, usize)>,
-    /// The processes of each flow that run: weight and requests.
-    flows: BTreeMap<u64, BTreeMap<(usize, u32), (u64, u64)>>,
+    /// The processes of each flow that run.
+    flows: BTreeMap<u64, Flow>,
 }
 
 impl Board {

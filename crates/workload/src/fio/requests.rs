@@ -90,7 +90,7 @@ impl Progress {
     pub fn next(&mut self, job: &Job, slot: u64, now: u64, board: &mut Board) -> Next {
         let started = *self.started.get_or_insert(now);
         let limit = job.runtime_ns.saturating_add(job.ramp_ns);
-        let late = job.runtime_ns > 0 && now - started >= limit;
+        let late = job.runtime_ns > 0 && now.saturating_sub(started) >= limit;
         if late || self.over || board.stops(job) {
             return Next::End;
         }
@@ -203,7 +203,7 @@ impl Progress {
         }
         let pause = match think.iotime_ns {
             0 => self.requests.is_multiple_of(think.blocks),
-            ns => now - self.thought.max(started) >= ns,
+            ns => now.saturating_sub(self.thought.max(started)) >= ns,
         };
         if pause {
             self.thought = now + think.ns;

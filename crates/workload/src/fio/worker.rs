@@ -93,6 +93,16 @@ impl Task for Worker {
 impl Program for Worker {
     const METRICS: &'static [Metric] = CALLS;
 
+    /// Returns the files that the task's process makes, if those are many.
+    fn files(&self) -> u64 {
+        let makes = self.slot == 0 && !self.job.finds_files();
+        if makes && self.job.files > 1 {
+            self.job.files
+        } else {
+            0
+        }
+    }
+
     /// Adds the progress that all workers of a process share to the session, the tables that all
     /// processes of a job share, and the board that all jobs share.
     fn prepare(&self, session: &mut Session) {
@@ -178,10 +188,9 @@ impl Worker {
         if let Some(file) = open.iter().find(|file| file.number == number) {
             return Ok(*file);
         }
-        if job.open_files > 0 && open.len() as u64 >= job.open_files {
-            if let Some(first) = open.pop_front() {
-                self.close(host, first).await?;
-            }
+        let full = job.open_files > 0 && open.len() as u64 >= job.open_files;
+        if let Some(first) = full.then(|| open.pop_front()).flatten() {
+            self.close(host, first).await?;
         }
         let flags = OpenFlags {
             read: job.reads() || job.pre_read || job.access == Engine::Mapped,
@@ -255,7 +264,8 @@ impl Worker {
         // False in the ramp time, whose calls are not measured.
         let measured = |began: u64| {
             let started = lock(progress).started.unwrap_or(0);
-            began - started >= job.ramp_ns
+            // Another CPU's clock may lag behind after a task has moved.
+            began.saturating_sub(started) >= job.ramp_ns
         };
         loop {
             let next =
@@ -316,7 +326,7 @@ impl Worker {
             Kind::Read
         };
         for number in 0..job.files {
-            let late = job.runtime_ns > 0 && host.now() - begun >= job.runtime_ns;
+            let late = job.runtime_ns > 0 && host.now().saturating_sub(begun) >= job.runtime_ns;
             if late || lock(Self::board(session)).stops(job) {
                 break;
             }
