@@ -390,6 +390,8 @@ pub struct TraceReading {
 pub enum Trace {
     /// Count a trace's records, files and processes
     Info(TraceInfo),
+    /// Write a trace's requests for pages in libCacheSim's oracleGeneral
+    Convert(TraceConvert),
     /// Write an artificial trace
     Generate(TraceGenerate),
     /// Sum up reclaim's events in a kernel's trace, or in one that `run --ftrace` wrote, as mm
@@ -417,6 +419,20 @@ pub struct TraceInfo {
     /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `trace convert`.
+#[derive(Debug, Args)]
+pub struct TraceConvert {
+    /// The trace
+    pub file: PathBuf,
+    /// The new file: one record for each page of 4 KiB that a read or write touches
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub read: TraceReading,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub replace: bool,
 }
 
 /// Arguments of `trace generate`.

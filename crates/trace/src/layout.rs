@@ -159,7 +159,10 @@ pub(crate) const SHAPES: [Shape; 14] = {
         Shape {
             header: "timestamp,cachekey,optype,objectsize",
             more: true,
-            ..plain(Format::MetaCdn, &[S, Object, Skip, BYTES])
+            ..plain(
+                Format::MetaCdn,
+                &[S, Object, Skip, BYTES, Skip, Skip, Skip, Skip],
+            )
         },
         Shape {
             header: "relative_unix,hashed_path_query,image_type,response_size,time_firstbyte",

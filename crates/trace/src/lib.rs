@@ -3,6 +3,7 @@
 
 mod blkparse;
 mod columns;
+mod convert;
 pub mod damage;
 mod error;
 mod fio_iolog;
@@ -27,6 +28,7 @@ mod unpack;
 pub mod write;
 
 pub use crate::input::BLOCK;
+pub use convert::Pages;
 pub use error::TraceError;
 pub use format::{Format, Reason};
 pub use guess::Guess;

@@ -52,7 +52,7 @@ const LAYOUTS: [(Format, &str); 11] = [
     ),
     (
         Format::MetaCdn,
-        "timestamp,cacheKey,OpType,objectSize\n1,77,1,5000\n2,78,1,100\n",
+        "timestamp,cacheKey,OpType,objectSize\n1,77,1,5000,9,9,-1,-1\n",
     ),
     (
         Format::WikiCdn,

@@ -1,6 +1,6 @@
 //! `lowmark trace`.
 
-use crate::cli::{Trace, TraceGenerate, TraceInfo, TraceVmscan};
+use crate::cli::{Trace, TraceConvert, TraceGenerate, TraceInfo, TraceReading, TraceVmscan};
 use crate::text;
 use front::failure::Failure;
 use lab::diagnostic::Diagnostic;
@@ -14,30 +14,56 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::generate::{Pattern, Plan};
-use trace::{Format, Options, Reason, Survey, Unit};
+use trace::{Format, Options, Pages, Reader, Reason, Survey, TraceError, Unit};
 
 /// Inspects a trace of I/O, generates one, or sums up a kernel's trace of reclaim.
 pub fn run(what: &Trace) -> Result<(), Failure> {
     match what {
         Trace::Info(args) => info(args),
+        Trace::Convert(args) => convert(args),
         Trace::Generate(args) => generate(args),
         Trace::Vmscan(args) => vmscan(args),
     }
 }
 
-/// Prints a trace's counts of records, files and processes.
-fn info(args: &TraceInfo) -> Result<(), Failure> {
-    let options = Options {
-        format: args.read.format.as_deref().and_then(Format::parse),
-        columns: args.read.columns,
-        lenient: args.read.lenient,
-        unit: args
-            .read
+/// Returns the options that a command line gives for reading a trace.
+fn options(read: &TraceReading) -> Options {
+    Options {
+        format: read.format.as_deref().and_then(Format::parse),
+        columns: read.columns,
+        lenient: read.lenient,
+        unit: read
             .unit
             .as_deref()
             .and_then(Unit::parse)
             .unwrap_or_default(),
-    };
+    }
+}
+
+/// Writes the requests for pages of a trace to a new file, and says how many they are.
+fn convert(args: &TraceConvert) -> Result<(), Failure> {
+    let wrong = |e: TraceError| Failure::Input(trace_error(&e).into());
+    let reader = Reader::open(&args.file, &options(&args.read)).map_err(wrong)?;
+    let pages = Pages::of(reader).map_err(wrong)?;
+    let out = Single::create(&args.out, args.replace, |_| Ok(true))?;
+    let stop = crate::interrupt::flag_saying("stopping; once more to stop at once");
+    let mut out = Stoppable { out, stop };
+    let written = pages.oracle_general(&mut out);
+    if out.stop.load(Relaxed) {
+        return Err(Failure::Stopped("interrupted: nothing was written".into()));
+    }
+    written
+        .map_err(|e| Failure::System(miette::miette!("can't write {}: {e}", args.out.display())))?;
+    out.out.finish()?;
+    let (requests, different) = pages.numbers();
+    text::print(&format!(
+        "{requests} requests for {different} pages of 4 KiB, numbered from 0 (--unit page)\n"
+    ))
+}
+
+/// Prints a trace's counts of records, files and processes.
+fn info(args: &TraceInfo) -> Result<(), Failure> {
+    let options = options(&args.read);
     let survey =
         Survey::of(&args.file, &options).map_err(|e| Failure::Input(trace_error(&e).into()))?;
     if args.json {
@@ -159,6 +185,7 @@ fn shown(file: &Path, s: &Survey) -> String {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let unit = match (s.guess, s.unit) {
         (Some(guess), _) => format!("\n{guess}"),
+        (None, Some(Unit::Object)) => ", objects are names".to_owned(),
         (None, Some(unit)) => format!(", objects are {}s", unit.name()),
         (None, None) => String::new(),
     };
