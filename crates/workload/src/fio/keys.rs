@@ -492,9 +492,9 @@ pub fn named(rows: &'static [Row], answer: Answer) -> String {
 pub fn page() -> String {
     let mut text = String::from(
         "# fio's keys and engines\n\n\
-         Each key of fio's job files, and each of its engines, has one of four answers here. A key\n\
-         that can change nothing is listed once with the results. Keys and engines of the last two\n\
-         kinds are refused: all of a job file in one message, with their lines.\n\
+         Each key of fio's job files, and each of its engines, has one of four answers here. A\n\
+         key that can change nothing is listed once with the results. Keys and engines of the\n\
+         last two kinds are refused: all of a job file in one message, with their lines.\n\
          [Workloads](programs.md) says how jobs run.\n",
     );
     for (title, rows) in [("Keys", KEYS), ("Engines", ENGINES)] {
