@@ -83,7 +83,8 @@ impl Columns {
         })
     }
 
-    /// Returns true if a header names the columns, false if they are taken to be time, object, size.
+    /// Returns true if a header names the columns, false if they are taken for time, object and
+    /// size.
     pub fn named(&self) -> bool {
         self.header
     }

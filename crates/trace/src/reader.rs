@@ -172,7 +172,8 @@ impl Decoder {
 }
 
 impl Reader {
-    /// Opens a trace file, plain or compressed with zstd, gzip, xz or bzip2, in the format of the options or the
+    /// Opens a trace file, plain or compressed with zstd, gzip, xz or bzip2, in the format of the
+    /// options or the
     /// recognised one.
     ///
     /// # Errors
@@ -460,7 +461,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Decodes records of one length from the block in memory until `most` records are in `out`, and
+    /// Decodes records of one length from the block in memory until `most` records are in `out`;
     /// reads on first if it has less than one.
     ///
     /// # Errors

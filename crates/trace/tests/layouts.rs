@@ -330,7 +330,7 @@ fn unclear_columns_are_refused_with_their_candidates() {
 }
 
 proptest! {
-    /// Whatever the requests, a file is read in its own layout or refused.
+    /// Files of any requests: each is read in its own layout or refused.
     #[test]
     fn no_layout_is_taken_for_another(
         seed in any::<u64>(),
