@@ -16,6 +16,9 @@ use std::fmt::Debug;
 /// ends.
 pub const MOST_FILES: u64 = 4 << 20;
 
+/// The largest number of processes of a script at a time.
+pub const MOST_PROCESSES: u64 = 16_384;
+
 /// A file that exists before a script starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExistingFile {

@@ -1,7 +1,7 @@
 //! One job of a file: the values of its section, with fio's defaults.
 
 use crate::host::Advice;
-use crate::script::MOST_PROCESSES;
+use crate::program::MOST_PROCESSES;
 use trace::random::Rng;
 
 /// The limit on processes of one job file, times the requests that each has in flight: each is a

@@ -1,8 +1,8 @@
 //! Converts a command line to a script.
 
-use super::{MOST_PROCESSES, Process, Script, Step};
+use super::{Process, Script, Step};
 use crate::error::CommandError;
-use crate::program::{MOST_FILES, Program};
+use crate::program::{MOST_FILES, MOST_PROCESSES, Program};
 use crate::programs::{self, Command};
 use crate::shell::{self, AndList, Word};
 use std::ops::Range;

@@ -13,6 +13,7 @@ pub use line::parse;
 
 use crate::host::Cpus;
 use crate::program::{ExistingFile, Program};
+
 use crate::programs::Command;
 use crate::recorded::Replay;
 use crate::report::Instance;
@@ -73,9 +74,6 @@ pub struct Process {
     /// The programs in order (`&&`), at least one. The first that fails ends the process.
     pub commands: Vec<Command>,
 }
-
-/// The limit on processes of a script at a time.
-pub const MOST_PROCESSES: u64 = 16_384;
 
 impl Script {
     /// Returns the processes of the script's steps: those in the background, or those in the
