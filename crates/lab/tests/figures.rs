@@ -18,6 +18,8 @@ const MIB: u64 = 1 << 20;
 /// Short command lines of every program, in the order of the table of programs.
 const LINES: &[(&str, &str)] = &[
     ("burst", "burst -s 1M -A periodic -i 10ms -n 3"),
+    ("cat", "truncate -s 1M x; cat x"),
+    ("cp", "truncate -s 1M x; cp x y"),
     ("dd", "dd if=/dev/zero of=x bs=64k count=16"),
     ("desktop", "desktop -w 1M -p 1M -n 4 -f 2 -t 500ms"),
     ("find", "fs_mark -d tree -n 20 -s 4096 -k; find tree"),
@@ -29,6 +31,7 @@ const LINES: &[(&str, &str)] = &[
         "mapped-file-stream",
         "mapped-file-stream 1 $((1024*1024*4))",
     ),
+    ("memhog", "memhog 1m"),
     ("mmap-strm", "mmap-strm -t 2 --memory 8388608"),
     (
         "numactl",
@@ -51,6 +54,7 @@ const LINES: &[(&str, &str)] = &[
         "tiobench",
         "tiobench --dir t --numruns 2 --size 8 --block 4096 --threads 2 --random 20",
     ),
+    ("truncate", "truncate -s 1M x; cat x"),
     ("umount", "fs_mark -d tree -n 20 -s 4096 -k; umount /"),
 ];
 

@@ -134,6 +134,11 @@ impl Format {
         !matches!(self, Self::Strace | Self::FioIolog)
     }
 
+    /// Returns true for a published layout of downloaded traces, all of which one reader serves.
+    pub fn is_layout(self) -> bool {
+        self as usize >= Self::TencentCbs as usize
+    }
+
     /// Returns true if records may remove pages from files: [`crate::Op::Truncate`],
     /// [`crate::Op::CreateEmpty`], [`crate::Op::Unlink`].
     pub fn can_cut(self) -> bool {
