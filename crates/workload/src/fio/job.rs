@@ -489,7 +489,8 @@ impl Job {
             tolerant: Tolerant::default(),
             exist: false,
             pre_read: false,
-            invalidate: true,
+            // fio's default is 1; docs/fio.md says why it is 0 here.
+            invalidate: false,
             used_before: false,
             inherits: false,
             unlink: false,

@@ -134,7 +134,8 @@ pub const KEYS: &[Row] = &[
     row(
         Done,
         "invalidate",
-        "cached pages of files that an earlier job used are dropped",
+        "1 drops the cached pages of files that an earlier job used; 0 is the default here and 1 is \
+         fio's, because the kernels' figures that `validate` keeps were taken without it",
     ),
     row(
         Done,
