@@ -2,11 +2,9 @@
 
 use crate::error::TraceError;
 use crate::reader::Reader;
+use crate::write;
 use std::collections::HashMap;
 use std::io::{self, Write};
-
-/// Bytes of a page.
-const PAGE: u32 = 4096;
 
 /// The pages that a trace asks for, in order: 12 bytes of memory each while they are written, and
 /// some 30 for each different one while they are read.
@@ -46,7 +44,7 @@ impl Pages {
         let mut batch = Vec::new();
         while reader.next_batch(&mut batch)? {
             for r in batch.iter().filter(|r| r.op.is_data() && r.len > 0) {
-                let second = u32::try_from(r.time_ns / 1_000_000_000).unwrap_or(u32::MAX);
+                let second = write::second(r.time_ns);
                 // Records end within 16 TiB, so pages have 32 bits.
                 let (first, last) = (r.offset / 4096, (r.end() - 1) / 4096);
                 for page in first as u32..=last as u32 {
@@ -63,7 +61,7 @@ impl Pages {
                 return Err(wrong(
                     &reader,
                     "too many requests",
-                    "up to 3 milliard pages",
+                    "up to 3,000,000,000 pages",
                 ));
             }
         }
@@ -81,26 +79,7 @@ impl Pages {
     /// # Errors
     /// `out` fails.
     pub fn oracle_general(&self, out: &mut impl Write) -> io::Result<()> {
-        const NEVER: u32 = u32::MAX;
-        // From the last request backwards: the next request of each page, then of each request.
-        let mut next_of = vec![NEVER; self.different as usize];
-        let mut next = vec![NEVER; self.pages.len()];
-        for (i, page) in self.pages.iter().enumerate().rev() {
-            next[i] = std::mem::replace(&mut next_of[*page as usize], i as u32);
-        }
-        let mut out = io::BufWriter::with_capacity(1 << 16, out);
-        for ((second, page), next) in self.seconds.iter().zip(&self.pages).zip(next) {
-            out.write_all(&second.to_le_bytes())?;
-            out.write_all(&u64::from(*page).to_le_bytes())?;
-            out.write_all(&PAGE.to_le_bytes())?;
-            // The format counts records from 1.
-            let next = match next {
-                NEVER => -1,
-                next => i64::from(next) + 1,
-            };
-            out.write_all(&next.to_le_bytes())?;
-        }
-        out.flush()
+        write::pages(&self.pages, self.seconds.iter().copied(), out)
     }
 }
 

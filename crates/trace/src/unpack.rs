@@ -84,6 +84,27 @@ impl Packing {
     }
 }
 
+/// Bytes read from a compressed stream at once.
+#[cfg(feature = "packed")]
+const AT_ONCE: usize = 1 << 16;
+
+/// Passes zeroes behind a gzip member or an xz stream, which are padding. Returns true if more
+/// follows, false at the end of the file.
+///
+/// # Errors
+/// The file can't be read.
+#[cfg(feature = "packed")]
+fn more_follows(packed: &mut impl io::BufRead) -> io::Result<bool> {
+    loop {
+        let rest = packed.fill_buf()?;
+        let zeroes = rest.iter().take_while(|b| **b == 0).count();
+        if zeroes == 0 {
+            return Ok(!rest.is_empty());
+        }
+        packed.consume(zeroes);
+    }
+}
+
 /// Returns true if a file with these first bytes is compressed in a way that is recognised.
 pub fn is_packed(head: &[u8]) -> bool {
     Packing::of(head).is_some()

@@ -1,4 +1,4 @@
-//! Writes artificial traces to files.
+//! Writes traces to files: artificial ones, and the pages that others ask for.
 
 use crate::generate::{Generator, Plan, Request};
 use std::io::{self, Write};
@@ -13,35 +13,48 @@ const PAGE: u32 = 4096;
 /// # Errors
 /// `out` fails.
 pub fn oracle_general(plan: &Plan, out: &mut impl Write) -> io::Result<()> {
-    const NEVER: u32 = u32::MAX;
     let objects: Vec<u32> = Generator::new(plan).map(|r| r.object).collect();
-    let reach = objects.iter().max().map_or(0, |m| *m as usize + 1);
-    // From the last request backwards: the next request of each object, then of each request.
+    let seconds = Generator::new(plan).map(|r| second(r.time_ns));
+    pages(&objects, seconds, out)
+}
+
+/// Returns the second of a time in nanoseconds, as oracleGeneral has it.
+pub(crate) fn second(time_ns: u64) -> u32 {
+    u32::try_from(time_ns / 1_000_000_000).unwrap_or(u32::MAX)
+}
+
+/// Writes requests for pages of 4 KiB, given by their numbers, as oracleGeneral's records of 24
+/// bytes. `seconds` has the time of each request.
+///
+/// # Errors
+/// `out` fails.
+pub(crate) fn pages(
+    numbers: &[u32],
+    seconds: impl Iterator<Item = u32>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    const NEVER: u32 = u32::MAX;
+    let reach = numbers.iter().max().map_or(0, |m| *m as usize + 1);
+    // From the last request backwards: the next request of each page, then of each request.
     let mut next_of = vec![NEVER; reach];
-    let mut next = vec![NEVER; objects.len()];
-    for (i, object) in objects.iter().enumerate().rev() {
-        next[i] = std::mem::replace(&mut next_of[*object as usize], i as u32);
+    let mut next = vec![NEVER; numbers.len()];
+    for (i, number) in numbers.iter().enumerate().rev() {
+        next[i] = std::mem::replace(&mut next_of[*number as usize], i as u32);
     }
     drop(next_of);
-    let mut block = Vec::with_capacity(1 << 16);
-    for (request, next) in Generator::new(plan).zip(next) {
-        let seconds = u32::try_from(request.time_ns / 1_000_000_000).unwrap_or(u32::MAX);
-        block.extend_from_slice(&seconds.to_le_bytes());
-        block.extend_from_slice(&u64::from(request.object).to_le_bytes());
-        block.extend_from_slice(&PAGE.to_le_bytes());
+    let mut out = io::BufWriter::with_capacity(1 << 16, out);
+    for ((second, number), next) in seconds.zip(numbers).zip(next) {
+        out.write_all(&second.to_le_bytes())?;
+        out.write_all(&u64::from(*number).to_le_bytes())?;
+        out.write_all(&PAGE.to_le_bytes())?;
         // The format counts records from 1.
-        let next = if next == NEVER {
-            -1
-        } else {
-            i64::from(next) + 1
+        let next = match next {
+            NEVER => -1,
+            next => i64::from(next) + 1,
         };
-        block.extend_from_slice(&next.to_le_bytes());
-        if block.len() > (1 << 16) - 24 {
-            out.write_all(&block)?;
-            block.clear();
-        }
+        out.write_all(&next.to_le_bytes())?;
     }
-    out.write_all(&block)
+    out.flush()
 }
 
 /// Writes a plan as libCacheSim's CSV with the columns time (seconds, with nanoseconds), obj_id,

@@ -5,10 +5,8 @@
 //! described by J. Tsai, BZIP2: Format Specification (2016). Checksums are verified. Blocks with
 //! the `randomised` bit, which bzip2 has not written since version 0.9.5, are refused.
 
+use super::AT_ONCE;
 use std::io::{self, BufRead, BufReader, Read};
-
-/// Bytes read from the compressed stream at once.
-const AT_ONCE: usize = 1 << 16;
 
 /// The longest code, in bits.
 const LONGEST: usize = 20;

@@ -1,11 +1,9 @@
 //! gzip (RFC 1952): members one after the other, each with a header, deflated data and a checksum.
 
+use super::{AT_ONCE, more_follows};
 use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 use std::io::{self, BufRead, BufReader, Read};
-
-/// Bytes read from the compressed stream at once.
-const AT_ONCE: usize = 1 << 16;
 
 /// The members of a stream, one after the other.
 pub(crate) struct Members {
@@ -35,19 +33,8 @@ impl Members {
     /// # Errors
     /// The stream can't be read, or goes on with something other than a member.
     fn begin(&mut self) -> io::Result<bool> {
-        loop {
-            let rest = self.packed.fill_buf()?;
-            if rest.is_empty() {
-                return match self.some {
-                    true => Ok(false),
-                    false => Err(io::ErrorKind::UnexpectedEof.into()),
-                };
-            }
-            let zeroes = rest.iter().take_while(|b| **b == 0).count();
-            if zeroes == 0 || !self.some {
-                break;
-            }
-            self.packed.consume(zeroes);
+        if self.some && !more_follows(&mut self.packed)? {
+            return Ok(false);
         }
         let [m0, m1, method, flags, ..] = self.bytes::<10>()?;
         if [m0, m1, method] != [0x1f, 0x8b, 8] || flags & 0xe0 != 0 {

@@ -1,11 +1,8 @@
 //! xz: streams one after the other, with padding between them.
 
-use super::TOO_LARGE;
+use super::{AT_ONCE, TOO_LARGE, more_follows};
 use std::io::{self, BufRead, BufReader, Read};
 use xz4rust::{XzDecoder, XzError, XzNextBlockResult};
-
-/// Bytes read from the compressed stream at once.
-const AT_ONCE: usize = 1 << 16;
 
 /// The largest dictionary, that of `xz -9` twice over.
 const DICTIONARY: usize = 128 << 20;
@@ -28,22 +25,6 @@ impl Streams {
             between: false,
         }
     }
-
-    /// Passes zeroes after a stream, which are padding. Returns true if another stream follows,
-    /// false at the end of the file.
-    ///
-    /// # Errors
-    /// The file can't be read.
-    fn another(&mut self) -> io::Result<bool> {
-        loop {
-            let rest = self.packed.fill_buf()?;
-            let zeroes = rest.iter().take_while(|b| **b == 0).count();
-            if zeroes == 0 {
-                return Ok(!rest.is_empty());
-            }
-            self.packed.consume(zeroes);
-        }
-    }
 }
 
 impl Read for Streams {
@@ -54,7 +35,7 @@ impl Read for Streams {
         }
         loop {
             if self.between {
-                if !self.another()? {
+                if !more_follows(&mut self.packed)? {
                     return Ok(0);
                 }
                 self.decoder.reset();
