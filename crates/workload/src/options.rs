@@ -9,6 +9,22 @@ use crate::shell::Word;
 use crate::units::{self, Suffixes};
 use std::ops::{Range, RangeInclusive};
 
+/// Returns the operands of a program without options as paths; `accepted` is its usage.
+///
+/// # Errors
+/// A word is an option, or is empty.
+pub fn paths(operands: &[Word], accepted: &str) -> Result<Vec<String>, CommandError> {
+    if let Some(option) = operands.iter().find(|w| w.text.starts_with('-')) {
+        let what = format!("`{}` is not an option here", option.text);
+        return Err(CommandError::new(option.span.clone(), what, accepted));
+    }
+    if let Some(empty) = operands.iter().find(|w| w.text.is_empty()) {
+        let what = "a path is empty";
+        return Err(CommandError::new(empty.span.clone(), what, accepted));
+    }
+    Ok(operands.iter().map(|w| w.text.clone()).collect())
+}
+
 /// How values are attached to options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {

@@ -10,6 +10,22 @@ pub struct Report {
 }
 
 impl Report {
+    /// Makes the report of a program that moved an amount in so many nanoseconds: the amount and
+    /// the amount a second, each with its name and unit.
+    pub(crate) fn of_amount(
+        amount: f64,
+        ns: u64,
+        [total, rate]: [(&str, &'static str); 2],
+    ) -> Self {
+        let seconds = ns.max(1) as f64 / 1e9;
+        Self {
+            metrics: vec![
+                (total.0.to_owned(), total.1, amount),
+                (rate.0.to_owned(), rate.1, amount / seconds),
+            ],
+        }
+    }
+
     /// Adds the report of another process: values of metrics with the same name are summed, others
     /// are appended.
     pub(crate) fn add(&mut self, other: Self) {

@@ -1,7 +1,8 @@
 //! Completes a job: the values that depend on several keys, and checks of their combination.
 
 use super::job::{
-    Access, Amount, Distribution, ExitWhat, Job, Stride, Target, Verify, is_device, standing_for,
+    Access, Amount, Distribution, ExitWhat, Job, Skew, Stride, Target, Verify, is_device,
+    standing_for,
 };
 use super::section::{FILE, NOTHING};
 use super::setting::{FioError, Setting};
@@ -176,9 +177,10 @@ impl Given {
         };
         let job = &mut self.job;
         job.offset = [start(self.offset), start(self.increment)];
-        let shares = job.start(processes as u32 - 1) - last.min(job.start(processes as u32 - 1));
+        // Where the last process begins: later than at `last` if offsets are shares.
+        let begin = job.start(processes as u32 - 1);
         let share = self.size.filter(|size| matches!(size, Amount::Share(_)));
-        job.region = region.saturating_sub(shares);
+        job.region = region.saturating_sub(begin.saturating_sub(last));
         if let Some(share) = share {
             job.region = job.region.min(share.of(whole));
         }
@@ -190,7 +192,7 @@ impl Given {
                 Amount::Share(_) => job.region.saturating_mul(files),
             });
         job.total = self.io_size.map_or(size, |io_size| io_size.of(size));
-        if job.start(processes as u32 - 1).saturating_add(job.region) > FILE {
+        if begin.saturating_add(job.region) > FILE {
             return Err(head.error(
                 "the job's last offset and its size reach beyond the longest file",
                 format!("up to {FILE} bytes"),
@@ -297,7 +299,8 @@ impl Given {
             return Err(head.error("time_based without a runtime", "runtime= beside it"));
         }
         let blocks = job.region / job.step();
-        if matches!(job.distribution, Distribution::Zipf(..)) && blocks > MOST_RANKS {
+        if matches!(job.distribution, Distribution::Skewed(Skew::Zipf(_), _)) && blocks > MOST_RANKS
+        {
             return Err(head.error(
                 format!("zipf over {blocks} blocks"),
                 format!("up to {MOST_RANKS} blocks: a smaller file or larger blocks"),

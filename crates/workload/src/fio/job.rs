@@ -66,12 +66,9 @@ pub struct Zone {
 pub enum Distribution {
     /// Uniform.
     Random,
-    /// Zipf with this exponent, and the place of the most popular block, as a share of the file.
-    Zipf(f64, Option<f64>),
-    /// fio's Pareto with this parameter, and the place of the most popular block.
-    Pareto(f64, Option<f64>),
-    /// Normal, with this deviation in percent of the file, around a place in the file.
-    Normal(f64, Option<f64>),
+    /// Some blocks are more popular than others. The place of the most popular one is a share of
+    /// the file; `None`: popular blocks lie scattered, those of a normal distribution in the middle.
+    Skewed(Skew, Option<f64>),
     /// Zones of the file, for reads and for writes.
     Zoned([Vec<Zone>; 2]),
 }
@@ -117,19 +114,33 @@ pub enum Service {
     Sequential,
     /// At random, with so many requests each.
     Random(u64),
-    /// Zipf, Pareto or normal over the files, with its parameter and requests each.
+    /// By popularity, with so many requests each.
     Skewed(Skew, u64),
 }
 
-/// A distribution over files.
+/// A distribution over the blocks of a file, or over files.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Skew {
     /// Zipf with this exponent.
     Zipf(f64),
     /// fio's Pareto with this parameter.
     Pareto(f64),
-    /// Normal with this deviation in percent of the files.
+    /// Normal with this deviation in percent of the blocks or files.
     Normal(f64),
+}
+
+impl Skew {
+    /// Returns the distribution of that name with its parameter; `None` if there is none of the
+    /// name, or the parameter is out of its range.
+    pub(super) fn named(name: &str, parameter: f64) -> Option<Self> {
+        let (skew, fits) = match name {
+            "zipf" => (Self::Zipf(parameter), parameter <= 10.0),
+            "pareto" => (Self::Pareto(parameter), parameter < 1.0),
+            "normal" | "gauss" => (Self::Normal(parameter), parameter <= 100.0),
+            _ => return None,
+        };
+        (fits && parameter > 0.0).then_some(skew)
+    }
 }
 
 /// Which jobs end with one that has `exitall`.

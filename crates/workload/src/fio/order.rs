@@ -27,7 +27,7 @@ impl Tables {
     /// Makes the tables that a job needs.
     pub fn new(job: &Job) -> Self {
         let offsets = match job.distribution {
-            Distribution::Zipf(theta, _) if job.random => {
+            Distribution::Skewed(Skew::Zipf(theta), _) if job.random => {
                 let blocks = (job.region / job.step()).max(1);
                 Some(Arc::new(Zipf::new(blocks as u32, theta)))
             }
@@ -60,6 +60,10 @@ struct File {
     /// Bytes moved in this pass.
     moved: u64,
 }
+
+/// The index in [`Order`]'s tables of that over a file's blocks, and of that over files.
+const OFFSETS: usize = 0;
+const FILES: usize = 1;
 
 /// The order of a process's accesses, as far as it was run through.
 #[derive(Clone)]
@@ -212,12 +216,7 @@ impl Order {
         self.current = match job.service {
             Service::RoundRobin(_) | Service::Sequential => (self.current + 1) % n,
             Service::Random(_) => self.rng.below(n),
-            Service::Skewed(Skew::Pareto(h), _) => Pareto::new(n, h).draw(&mut self.rng),
-            Service::Skewed(Skew::Normal(deviation), _) => self.normal(n, deviation, 0.5),
-            Service::Skewed(Skew::Zipf(_), _) => match &self.tables[1] {
-                Some(zipf) => u64::from(zipf.draw(&mut self.rng)),
-                None => 0,
-            },
+            Service::Skewed(skew, _) => self.skewed(skew, n, FILES, 0.5),
         };
         if job.service == Service::Sequential {
             self.files[self.current as usize].moved = 0;
@@ -298,27 +297,14 @@ impl Order {
             let len = len.min(room);
             return (base + at.min(room - len), len);
         }
-        let centered = |rank: u64, center: f64| (rank + (center * blocks as f64) as u64) % blocks;
         let block = match &job.distribution {
-            Distribution::Zipf(_, center) => {
-                let rank = match &self.tables[0] {
-                    Some(zipf) => u64::from(zipf.draw(&mut self.rng)) % blocks,
-                    None => 0,
-                };
-                center.map_or_else(
-                    || self.files[index].scatter.apply(rank),
-                    |c| centered(rank, c),
-                )
-            }
-            Distribution::Pareto(h, center) => {
-                let rank = Pareto::new(blocks, *h).draw(&mut self.rng);
-                center.map_or_else(
-                    || self.files[index].scatter.apply(rank),
-                    |c| centered(rank, c),
-                )
-            }
-            Distribution::Normal(deviation, center) => {
-                self.normal(blocks, *deviation, center.unwrap_or(0.5))
+            Distribution::Skewed(skew, center) => {
+                let drawn = self.skewed(*skew, blocks, OFFSETS, center.unwrap_or(0.5));
+                match (skew, center) {
+                    (Skew::Normal(_), _) => drawn,
+                    (_, Some(center)) => (drawn + (center * blocks as f64) as u64) % blocks,
+                    (_, None) => self.files[index].scatter.apply(drawn),
+                }
             }
             Distribution::Zoned(zones) => self.zoned(&zones[direction], region),
             Distribution::Random if job.repeat => self.rng.below(blocks),
@@ -332,6 +318,19 @@ impl Order {
             }
         };
         ((block * self.step).min(region - len), len)
+    }
+
+    /// Draws one of `n` by its popularity: with Zipf and Pareto its rank, with a normal distribution
+    /// its place around `center`, a share of `n`. `table` is that of Zipf.
+    fn skewed(&mut self, skew: Skew, n: u64, table: usize, center: f64) -> u64 {
+        match skew {
+            Skew::Zipf(_) => match &self.tables[table] {
+                Some(zipf) => u64::from(zipf.draw(&mut self.rng)) % n,
+                None => 0,
+            },
+            Skew::Pareto(h) => Pareto::new(n, h).draw(&mut self.rng),
+            Skew::Normal(deviation) => self.normal(n, deviation, center),
+        }
     }
 
     /// Draws from 0 to `n` around a center, a share of `n`, with a deviation in percent of `n`. The

@@ -148,24 +148,14 @@ pub(super) fn distribution(s: &Setting) -> Result<Distribution, FioError> {
     if numbers.next().is_some() || center.is_some_and(|c| !(0.0..=1.0).contains(&c)) {
         return Err(bad());
     }
-    match (kind, value) {
-        ("zipf", value) => {
-            let theta = value.unwrap_or(1.1);
-            let fits = theta > 0.0 && theta <= 10.0;
-            fits.then_some(Distribution::Zipf(theta, center))
-                .ok_or_else(bad)
-        }
-        ("pareto", value) => {
-            let h = value.unwrap_or(0.2);
-            let fits = h > 0.0 && h < 1.0;
-            fits.then_some(Distribution::Pareto(h, center))
-                .ok_or_else(bad)
-        }
-        ("normal" | "gauss", Some(deviation)) if deviation > 0.0 && deviation <= 100.0 => {
-            Ok(Distribution::Normal(deviation, center))
-        }
-        _ => Err(bad()),
-    }
+    let usual = match kind {
+        "zipf" => Some(1.1),
+        "pareto" => Some(0.2),
+        _ => None,
+    };
+    let skew = value.or(usual).and_then(|value| Skew::named(kind, value));
+    skew.map(|skew| Distribution::Skewed(skew, center))
+        .ok_or_else(bad)
 }
 
 /// Parses the zones of `zoned:50/5:30/15:20/`, or of `zoned_abs`, whose second numbers are bytes.
@@ -238,11 +228,9 @@ pub(super) fn service(s: &Setting) -> Result<Service, FioError> {
         ("roundrobin", _) => Ok(Service::RoundRobin(requests)),
         ("sequential", _) => Ok(Service::Sequential),
         ("random", _) => Ok(Service::Random(requests)),
-        ("zipf", Some(p)) if p > 0.0 && p <= 10.0 => Ok(Service::Skewed(Skew::Zipf(p), requests)),
-        ("pareto", Some(p)) if p > 0.0 && p < 1.0 => Ok(Service::Skewed(Skew::Pareto(p), requests)),
-        ("gauss" | "normal", Some(p)) if p > 0.0 && p <= 100.0 => {
-            Ok(Service::Skewed(Skew::Normal(p), requests))
-        }
+        (_, Some(parameter)) => Skew::named(kind, parameter)
+            .map(|skew| Service::Skewed(skew, requests))
+            .ok_or_else(bad),
         _ => Err(bad()),
     }
 }

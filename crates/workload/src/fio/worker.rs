@@ -259,17 +259,20 @@ impl Worker {
         open: &mut VecDeque<Opened>,
     ) -> HostResult<()> {
         let (job, progress) = (&*self.job, self.progress(session));
+        let board = Self::board(session);
         // A direct request may be widened to the pages around it.
         let mut buffer = host.buffer(job.sizes().1 + if job.direct { 2 * PAGE } else { 0 });
         // False in the ramp time, whose calls are not measured.
         let measured = |began: u64| {
+            if job.ramp_ns == 0 {
+                return true;
+            }
             let started = lock(progress).started.unwrap_or(0);
             // Another CPU's clock may lag behind after a task has moved.
             began.saturating_sub(started) >= job.ramp_ns
         };
         loop {
-            let next =
-                lock(progress).next(job, self.slot, host.now(), &mut lock(Self::board(session)));
+            let next = lock(progress).next(job, self.slot, host.now(), &mut lock(board));
             let r = match next {
                 Next::Issue(request) => request,
                 Next::Wait(ns) => {
@@ -353,12 +356,11 @@ impl Worker {
     /// Pauses between requests: first busy (`thinktime_spin`), then asleep.
     async fn pause<H: Host>(&self, host: &H) {
         let think = &self.job.think;
-        let spin = think.spin_ns.min(think.ns.max(think.spin_ns));
-        if spin > 0 {
-            host.compute(spin).await;
+        if think.spin_ns > 0 {
+            host.compute(think.spin_ns).await;
         }
-        if think.ns > spin {
-            host.sleep(think.ns - spin).await;
+        if think.ns > think.spin_ns {
+            host.sleep(think.ns - think.spin_ns).await;
         }
     }
 

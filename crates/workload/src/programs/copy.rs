@@ -8,6 +8,7 @@
 
 use crate::error::CommandError;
 use crate::host::{Advice, Fd, Host, HostError, HostResult, OpenFlags, Task, joined};
+use crate::options::paths;
 use crate::program::Program;
 use crate::report::{Metric, Report};
 use crate::session::Session;
@@ -32,29 +33,19 @@ pub struct Cp {
     to: String,
 }
 
-/// Returns the operands as paths, of which there are at least `least`. Refuses options.
-fn paths(
+/// Returns the operands as paths, of which there are at least `least`.
+fn at_least(
+    least: usize,
     name: &Word,
     operands: &[Word],
-    least: usize,
     usage: &str,
 ) -> Result<Vec<String>, CommandError> {
-    if let Some(option) = operands.iter().find(|w| w.text.starts_with('-')) {
-        let what = format!("`{}` is not an option here", option.text);
-        return Err(CommandError::new(option.span.clone(), what, usage));
-    }
-    if let Some(empty) = operands.iter().find(|w| w.text.is_empty()) {
-        return Err(CommandError::new(
-            empty.span.clone(),
-            "a path is empty",
-            usage,
-        ));
-    }
-    if operands.len() < least {
+    let paths = paths(operands, usage)?;
+    if paths.len() < least {
         let what = format!("{} has too few operands", name.text);
         return Err(CommandError::new(name.span.clone(), what, usage));
     }
-    Ok(operands.iter().map(|w| w.text.clone()).collect())
+    Ok(paths)
 }
 
 /// Opens a file that is read from its start to its end, and says so to the kernel.
@@ -101,16 +92,9 @@ async fn copy_to<H: Host>(host: &H, path: &str, to: Fd, buffer: &mut H::Buf) -> 
     closed.map(|()| copied)
 }
 
-/// Reports `bytes` of a program that began at `begun`, as bytes and as bytes a second.
-fn report<H: Host>(host: &H, begun: u64, bytes: u64, names: [&str; 2]) -> Report {
-    let seconds = (host.now() - begun).max(1) as f64 / 1e9;
-    let [amount, rate] = names;
-    Report {
-        metrics: vec![
-            (amount.to_owned(), "bytes", bytes as f64),
-            (rate.to_owned(), "bytes/s", bytes as f64 / seconds),
-        ],
-    }
+/// Reports the bytes of a program that took so many nanoseconds.
+fn report(bytes: u64, ns: u64, [amount, rate]: [&str; 2]) -> Report {
+    Report::of_amount(bytes as f64, ns, [(amount, "bytes"), (rate, "bytes/s")])
 }
 
 impl Task for Cat {
@@ -130,7 +114,7 @@ impl Task for Cat {
             bytes += copy_to(host, path, to, &mut buffer).await?;
         }
         host.close(to).await?;
-        Ok(report(host, begun, bytes, ["cat_bytes", "cat_rate"]))
+        Ok(report(bytes, host.now() - begun, ["cat_bytes", "cat_rate"]))
     }
 }
 
@@ -144,7 +128,7 @@ impl Program for Cat {
 
     /// Parses the operands, all of which are files; at least one is required.
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
-        let files = paths(name, operands, 1, CAT)?;
+        let files = at_least(1, name, operands, CAT)?;
         Ok(Self { files })
     }
 
@@ -208,7 +192,7 @@ impl Task for Cp {
         for source in &self.sources {
             bytes += self.copy(host, source, into, &mut buffer).await?;
         }
-        Ok(report(host, begun, bytes, ["cp_bytes", "cp_rate"]))
+        Ok(report(bytes, host.now() - begun, ["cp_bytes", "cp_rate"]))
     }
 }
 
@@ -222,7 +206,7 @@ impl Program for Cp {
 
     /// Parses the operands: files, then the destination.
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
-        let mut sources = paths(name, operands, 2, CP)?;
+        let mut sources = at_least(2, name, operands, CP)?;
         let to = sources.pop().expect("there are two");
         if let Some(same) = sources.iter().position(|source| *source == to) {
             let what = format!("`{to}` would be copied onto itself");

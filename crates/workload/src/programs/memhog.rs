@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 
 const PAGE: u64 = 4096;
 /// Pages of 10 MB, after each of which memhog reports its progress.
-const CHUNK: u64 = 2560;
+const CHUNK: usize = 2560;
 /// The accepted sizes: more than 2^50 bytes fit no machine.
 const SIZES: RangeInclusive<u64> = PAGE..=1 << 50;
 /// The most rounds.
@@ -60,22 +60,15 @@ impl Task for Memhog {
                 expect: None,
                 store: Some(round + 1),
             };
-            let mut first = 0;
-            while first < pages {
-                let chunk = CHUNK.min(pages - first);
+            for first in (0..pages).step_by(CHUNK) {
+                let chunk = (CHUNK as u64).min(pages - first);
                 host.touch(map, first, chunk, stored).await?;
-                first += chunk;
             }
         }
         host.unmap(map).await?;
-        let seconds = (host.now() - begun).max(1) as f64 / 1e9;
         let bytes = self.bytes as f64 * self.rounds as f64;
-        Ok(Report {
-            metrics: vec![
-                ("memhog_bytes".to_owned(), "bytes", bytes),
-                ("memhog_rate".to_owned(), "bytes/s", bytes / seconds),
-            ],
-        })
+        let figures = [("memhog_bytes", "bytes"), ("memhog_rate", "bytes/s")];
+        Ok(Report::of_amount(bytes, host.now() - begun, figures))
     }
 }
 

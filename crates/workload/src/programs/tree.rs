@@ -7,6 +7,7 @@
 
 use crate::error::CommandError;
 use crate::host::{Host, HostError, HostResult, Listing, Task, joined};
+use crate::options::paths;
 use crate::program::Program;
 use crate::report::{Metric, Report};
 use crate::session::Session;
@@ -48,20 +49,6 @@ struct Tree {
 
 const FIND: &str = "find PATH …";
 const RM: &str = "rm [-r] [-f] PATH …, where no PATH is . or ..";
-
-/// Returns the operands as paths. Options and empty words are refused; `accepted` is the usage that
-/// the error shows.
-fn paths(operands: &[Word], accepted: &str) -> Result<Vec<String>, CommandError> {
-    if let Some(option) = operands.iter().find(|w| w.text.starts_with('-')) {
-        let what = format!("`{}` is not an option here", option.text);
-        return Err(CommandError::new(option.span.clone(), what, accepted));
-    }
-    if let Some(empty) = operands.iter().find(|w| w.text.is_empty()) {
-        let what = "a path is empty";
-        return Err(CommandError::new(empty.span.clone(), what, accepted));
-    }
-    Ok(operands.iter().map(|w| w.text.clone()).collect())
-}
 
 impl Task for Find {
     const NAME: &'static str = "find";
@@ -162,17 +149,12 @@ impl Tree {
         for path in &self.paths {
             self.operand(host, path, &mut names).await?;
         }
-        let seconds = (host.now() - begun).max(1) as f64 / 1e9;
         let (count, rate) = match self.action {
             Action::Walk => ("names_walked", "walk_rate"),
             Action::Remove { .. } => ("names_removed", "remove_rate"),
         };
-        Ok(Report {
-            metrics: vec![
-                (count.to_owned(), "names", names as f64),
-                (rate.to_owned(), "1/s", names as f64 / seconds),
-            ],
-        })
+        let figures = [(count, "names"), (rate, "1/s")];
+        Ok(Report::of_amount(names as f64, host.now() - begun, figures))
     }
 
     /// Processes one operand: a directory with everything below it, or a file. `names` counts what
