@@ -3,6 +3,7 @@
 use mm::sysctl::Fits;
 use schemars::{JsonSchema, schema_for};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// An experiment: policies compared on machines and filesystems under a workload. A list in the
@@ -173,51 +174,26 @@ struct WorkloadTable {
     group: Option<String>,
 }
 
-#[derive(JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[expect(dead_code, reason = "only its schema is used")]
-enum TimingName {
-    Recorded,
-    Fast,
+/// Makes a type whose schema is that of a text which is one of `$names`.
+macro_rules! named {
+    ($type:ident, $names:expr) => {
+        struct $type;
+
+        impl JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "enum": $names })
+            }
+        }
+    };
 }
 
-#[derive(JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[expect(dead_code, reason = "only its schema is used")]
-enum FormatName {
-    #[serde(rename = "oracleGeneral")]
-    OracleGeneral,
-    Csv,
-    Msr,
-    FioIolog,
-    Blkparse,
-    Strace,
-    TencentCbs,
-    AlibabaBlock,
-    Spc,
-    Systor17,
-    Twitter,
-    #[serde(rename = "kvcache-2022")]
-    KvCache2022,
-    #[serde(rename = "kvcache-2024")]
-    KvCache2024,
-    MetaCdn,
-    WikiCdn,
-    Arc,
-    Vscsi,
-    Lcs,
-    Ids,
-}
-
-#[derive(JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[expect(dead_code, reason = "only its schema is used")]
-enum UnitName {
-    Auto,
-    Sector,
-    Page,
-    Object,
-}
+named!(TimingName, workload::Timing::NAMES);
+named!(FormatName, trace::Format::NAMES);
+named!(UnitName, trace::Unit::NAMES);
 
 /// Keys that take one value only, or a list by nature.
 const NO_AXIS: [&str; 18] = [

@@ -163,7 +163,7 @@ pub fn scripts(
         return Err(Diagnostic::at(
             &node.place,
             format!("`workload`: {} does not fit here", node.kind()),
-            "accepted: a table [workload] with the key `command`, `trace` or `fio`",
+            "accepted: a table [workload] with the key `command`, `trace`, `fio` or `fio_args`",
         ));
     };
     if let Some(e) = table.0.iter().find(|e| !KEYS.contains(&e.key.as_str())) {
@@ -175,7 +175,8 @@ pub fn scripts(
         return Err(Diagnostic::at(
             &node.place,
             "missing key `workload.command`",
-            "accepted: `command`, a command line in quotes; `trace`, a trace's file; or `fio`, a job file",
+            "accepted: `command`, a command line in quotes; `trace`, a trace's file; `fio`, a job \
+             file; or `fio_args`, fio's options",
         ));
     };
     if let Some(second) = kinds.next() {

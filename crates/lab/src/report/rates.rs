@@ -1,7 +1,7 @@
 //! Tabulates calls and bytes a second, for workloads that count their calls: fio jobs and traces.
 
 use crate::figures::stats;
-use crate::figures::values::completed;
+use crate::figures::values::{completed, metric};
 use crate::model::Outcomes;
 use crate::terminal::{Col, Screen};
 use sim::RunResult;
@@ -95,8 +95,7 @@ pub fn calls(outcomes: &Outcomes, screen: Screen) -> String {
         let runs: Vec<&RunResult> = completed(results).collect();
         for kind in ["read", "write", "sync"] {
             let median = |name: &str, digits: usize| {
-                let of = |r: &&RunResult| r.metrics.get(name).map(|m| m.value);
-                let values: Vec<f64> = runs.iter().filter_map(of).collect();
+                let values = metric(results, name);
                 stats::median(&values).map(|m| format!("{m:.digits$}"))
             };
             let Some(p50) = median(&format!("{kind}_latency_p50"), 1) else {
