@@ -91,8 +91,6 @@ pub const MEASURED: &str = "measured.json";
 pub struct Answer {
     /// The first screen.
     pub text: String,
-    /// The text of the rows.
-    pub rows: String,
     /// The rows in the form of a mail.
     pub mail: String,
     /// All of these and the report, for the results folder.
@@ -156,6 +154,12 @@ pub fn told(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> Str
     .concat()
 }
 
+/// Returns the report's rows and where time went, as a screen shows them.
+pub fn rows_text(outcomes: &Outcomes, screen: Screen) -> String {
+    let times = lab::rows::time_text(outcomes, screen);
+    lab::rows::to_text(outcomes, screen) + "\n" + &times
+}
+
 /// Compares the policies: makes the verdict for the first screen, and the comparison, rows and page
 /// for the results folder. `releases` are those of real kernels, by build.
 fn compare(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> Answer {
@@ -163,20 +167,15 @@ fn compare(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> Answer {
     let text = verdict::text(outcomes, &comparison, Screen::here());
     let whole = told(outcomes, &comparison, Screen::default());
     let page = lab::report::page::report(outcomes, &comparison);
-    let rows_on = |screen: Screen| {
-        let times = lab::rows::time_text(outcomes, screen);
-        lab::rows::to_text(outcomes, screen) + "\n" + &times
-    };
     let mail = lab::rows::mail::to_text(outcomes, releases);
     let files = vec![
         File::new("comparison.txt", whole),
-        File::new("rows.txt", rows_on(Screen::default())),
+        File::new("rows.txt", rows_text(outcomes, Screen::default())),
         File::new("mail.txt", mail.clone()),
         File::new("report.html", page),
     ];
     Answer {
         text,
-        rows: rows_on(Screen::here()),
         mail,
         files,
         validation: None,

@@ -19,7 +19,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use trace::{Format, Reader, TraceError};
+use trace::{Format, Options, Reader, TraceError};
 
 /// The request for curves; the fields are the options of `lowmark mrc`.
 #[derive(Debug, Clone)]
@@ -99,10 +99,12 @@ impl MrcOptions {
             ));
         }
         let request = Request {
-            format: self.format.as_deref().and_then(Format::parse),
-            columns: None,
-            unit: trace::Unit::parse(&self.unit).unwrap_or_default(),
-            lenient: self.lenient,
+            options: Options {
+                format: self.format.as_deref().and_then(Format::parse),
+                columns: None,
+                lenient: self.lenient,
+                unit: trace::Unit::parse(&self.unit).unwrap_or_default(),
+            },
             ignore_size: self.ignore_size,
             sizes,
             policies: self.policies.clone(),

@@ -9,7 +9,7 @@ use replay::curve::Plan;
 use replay::opt::OPT;
 use replay::{Budget, Sample, Sizes, Unit, WriteModel};
 use std::num::NonZeroUsize;
-use trace::{Format, Options, TraceError};
+use trace::{Options, TraceError};
 
 /// Dirty pages, their limits and the device they are written to.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,14 +25,8 @@ pub struct Writes {
 /// A request for curves, its words read.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The trace's format; `None`: recognised.
-    pub format: Option<Format>,
-    /// The columns of a text trace, instead of a format.
-    pub columns: Option<trace::Layout>,
-    /// The meaning of object numbers.
-    pub unit: trace::Unit,
-    /// Count and skip malformed records.
-    pub lenient: bool,
+    /// How the trace is read.
+    pub options: Options,
     /// Treat every record as one request, regardless of its size.
     pub ignore_size: bool,
     /// Sizes of the caches.
@@ -97,12 +91,7 @@ pub fn plan(request: &Request) -> Result<Plan, Failure> {
         new
     });
     Ok(Plan {
-        options: Options {
-            format: request.format,
-            columns: request.columns,
-            lenient: request.lenient,
-            unit: request.unit,
-        },
+        options: request.options,
         unit: if request.ignore_size {
             Unit::Record
         } else {

@@ -12,16 +12,18 @@ use replay::curve::{self, Curves, Plan};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use trace::{Format, TraceError, Unit};
+use trace::{Format, Options, TraceError, Unit};
 
 impl From<&Mrc> for Request {
     /// Returns the request of a command line, whose names clap has checked.
     fn from(args: &Mrc) -> Self {
         Self {
-            format: args.format.as_deref().and_then(Format::parse),
-            columns: args.columns,
-            unit: Unit::parse(&args.unit).unwrap_or_default(),
-            lenient: args.lenient,
+            options: Options {
+                format: args.format.as_deref().and_then(Format::parse),
+                columns: args.columns,
+                lenient: args.lenient,
+                unit: Unit::parse(&args.unit).unwrap_or_default(),
+            },
             ignore_size: args.ignore_size,
             sizes: args.sizes.clone(),
             policies: args.policy.clone(),

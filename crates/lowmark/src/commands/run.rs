@@ -7,8 +7,8 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
 use front::failure::Failure;
 use front::runs::{
-    Around, Question, Request, answer, failures, none_finished, outcomes, put, says_something,
-    told, too_few,
+    Around, Question, Request, answer, failures, none_finished, outcomes, put, rows_text,
+    says_something, told, too_few,
 };
 use front::worlds::Here;
 use lab::diagnostic::Diagnostic;
@@ -263,7 +263,7 @@ fn finish(
             false => text::print(&answer.text)?,
         }
         if args.rows {
-            text::print(&format!("\n{}", answer.rows))?;
+            text::print(&format!("\n{}", rows_text(outcomes, text::screen())))?;
         }
     }
     if !args.request.quiet {
