@@ -67,7 +67,8 @@ pub enum Distribution {
     /// Uniform.
     Random,
     /// Some blocks are more popular than others. The place of the most popular one is a share of
-    /// the file; `None`: popular blocks lie scattered, those of a normal distribution in the middle.
+    /// the file; `None`: popular blocks lie scattered, those of a normal distribution in the
+    /// middle.
     Skewed(Skew, Option<f64>),
     /// Zones of the file, for reads and for writes.
     Zoned([Vec<Zone>; 2]),

@@ -320,8 +320,8 @@ impl Order {
         ((block * self.step).min(region - len), len)
     }
 
-    /// Draws one of `n` by its popularity: with Zipf and Pareto its rank, with a normal distribution
-    /// its place around `center`, a share of `n`. `table` is that of Zipf.
+    /// Draws one of `n` by its popularity: with Zipf and Pareto its rank, with a normal
+    /// distribution its place around `center`, a share of `n`. `table` is that of Zipf.
     fn skewed(&mut self, skew: Skew, n: u64, table: usize, center: f64) -> u64 {
         match skew {
             Skew::Zipf(_) => match &self.tables[table] {
