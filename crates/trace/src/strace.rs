@@ -1,4 +1,4 @@
-//! `strace -f -ttt -T` of file system calls.
+//! `strace -f -ttt -T` of file system calls, and with the other forms of time (`-t`, `-tt`, `-r`).
 //!
 //! Descriptors are followed per process across fork, clone, vfork, exec, dup, fcntl and exit, so
 //! that a read(2) becomes a read at an offset of a file. Unfinished and resumed lines are joined.
@@ -19,12 +19,12 @@ use crate::objects::Mix;
 use crate::record::{NO_LATENCY, Op, Record};
 use crate::tables::Tables;
 use call::{Done, broken};
-use line::{Call, Class, Line, call_name, head, kind, shares, unquote};
+use line::{Call, Class, Clock, Line, call_name, head, kind, shares, unquote};
 use names::Names;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
 
-const LINE: &str = "lines of strace -f -ttt -T, such as 21525 1795247166.640568 write(1, \"hi\\n\", 3) = 3 <0.000013>";
+const LINE: &str = "lines of strace -f -ttt -T (or -tt, -t, -r), such as 21525 1795247166.640568 write(1, \"hi\\n\", 3) = 3 <0.000013>";
 
 /// The longest call that is joined from its parts, in bytes.
 const MOST_JOINED: usize = 1 << 20;
@@ -71,7 +71,7 @@ struct Known {
 }
 
 pub(crate) struct Strace {
-    first: Option<u64>,
+    clock: Clock,
     processes: HashMap<u64, Process, BuildHasherDefault<Mix>>,
     tables: Vec<Descriptors>,
     free_tables: Vec<u32>,
@@ -109,7 +109,7 @@ impl Strace {
     /// Makes a decoder that knows no process, descriptor or file yet.
     pub fn new() -> Self {
         Self {
-            first: None,
+            clock: Clock::default(),
             processes: HashMap::default(),
             tables: Vec::new(),
             free_tables: Vec::new(),
@@ -139,11 +139,16 @@ impl Strace {
         if line.starts_with(b"strace: ") {
             return Ok(());
         }
-        let (pid, time, rest) = head(line).ok_or_else(bad)?;
+        let (pid, stamp, rest) = head(line).ok_or_else(bad)?;
         let kind = kind(rest).ok_or_else(bad)?;
-        let first = *self.first.get_or_insert(time);
         // Nanoseconds since the trace's first line.
-        let at = time.saturating_sub(first);
+        let at = self.clock.since_first(stamp).ok_or_else(|| {
+            Fault::about(
+                "no time before the call:",
+                line,
+                "a log of strace -f -ttt -T",
+            )
+        })?;
         if self.open > MOST_OPEN {
             return Err(Fault::new(
                 format!("the processes have more than {MOST_OPEN} open files in total"),

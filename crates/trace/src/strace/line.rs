@@ -16,27 +16,117 @@ pub(super) enum Line<'a> {
     Signal,
 }
 
-/// Splits a line of strace. Returns the pid (0 if the line has none), the time in nanoseconds, and
-/// the text after both; `None` if the line does not begin so, with seconds since 1970 as of `-ttt`.
-pub(super) fn head(line: &[u8]) -> Option<(u64, u64, &[u8])> {
+/// A time stamp of strace, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stamp {
+    /// Since 1970 (`-ttt`).
+    Unix(u64),
+    /// Since midnight (`-t`, `-tt`).
+    Day(u64),
+    /// Since the line before (`-r`).
+    Relative(u64),
+    /// The line has no time.
+    Missing,
+}
+
+/// Splits a line of strace. Returns the pid (0 if the line has none), the time, and the text after
+/// both; `None` if the line does not begin so.
+pub(super) fn head(line: &[u8]) -> Option<(u64, Stamp, &[u8])> {
     let mut rest = line.trim_ascii_start();
-    let mut pid = 0;
+    let mut pid = None;
     if let Some(r) = rest.strip_prefix(b"[pid") {
         let end = memchr::memchr(b']', r)?;
-        pid = parse_u64(r[..end].trim_ascii())?;
+        pid = Some(parse_u64(r[..end].trim_ascii())?);
         rest = r[end + 1..].trim_ascii_start();
     }
     let (mut word, mut behind) = split_word(rest)?;
-    if !word.contains(&b'.') {
-        pid = parse_u64(word)?;
-        (word, behind) = split_word(behind.trim_ascii_start())?;
+    // A whole number is the pid, unless it is the time of `--absolute-timestamps=unix,precision:s`.
+    if pid.is_none()
+        && let Some(number) = parse_u64(word)
+    {
+        let next = behind.trim_ascii_start();
+        if word.len() < UNIX_DIGITS || next.first().is_some_and(u8::is_ascii_digit) {
+            pid = Some(number);
+            rest = next;
+            (word, behind) = split_word(rest)?;
+        }
     }
-    let dot = memchr::memchr(b'.', word)?;
-    if dot < 9 {
-        // `-t` and `-r` print other forms of time.
+    let pid = pid.unwrap_or(0);
+    let Some(stamp) = stamp(word) else {
+        return Some((pid, Stamp::Missing, rest));
+    };
+    let mut rest = behind.trim_ascii_start();
+    // `-r` beside another form of time: `22:13:20.010000 (+     0.000123) read(…`.
+    if let Some(both) = rest.strip_prefix(b"(+") {
+        rest = both[memchr::memchr(b')', both)? + 1..].trim_ascii_start();
+    }
+    Some((pid, stamp, rest))
+}
+
+/// The least number of digits of seconds since 1970: those of the year 2001 and later.
+const UNIX_DIGITS: usize = 10;
+
+/// Parses a time stamp: seconds since 1970 or since the line before, or the time of day
+/// (`22:13:20.010000`), with or without a fraction; `None` if the text is none.
+fn stamp(word: &[u8]) -> Option<Stamp> {
+    let Some(minutes) = memchr::memchr(b':', word) else {
+        let ns = parse_seconds(word)?;
+        let digits = memchr::memchr(b'.', word).unwrap_or(word.len());
+        return match digits < UNIX_DIGITS {
+            true if digits == word.len() => None,
+            true => Some(Stamp::Relative(ns)),
+            false => Some(Stamp::Unix(ns)),
+        };
+    };
+    let (hours, rest) = (parse_u64(&word[..minutes])?, &word[minutes + 1..]);
+    let at = memchr::memchr(b':', rest)?;
+    let (minutes, ns) = (parse_u64(&rest[..at])?, parse_seconds(&rest[at + 1..])?);
+    if hours > 23 || minutes > 59 || ns > 60 * SECOND {
         return None;
     }
-    Some((pid, parse_seconds(word)?, behind.trim_ascii_start()))
+    Some(Stamp::Day((hours * 3600 + minutes * 60) * SECOND + ns))
+}
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// Nanoseconds of a day.
+const DAY: u64 = 24 * 3600 * SECOND;
+
+/// The clock of a log: makes times since its first line of the stamps.
+#[derive(Debug, Default)]
+pub(super) struct Clock {
+    /// The first line's stamp, in nanoseconds; with days that have gone by added for `Stamp::Day`.
+    first: Option<u64>,
+    /// The last stamp, in nanoseconds.
+    last: u64,
+    /// Nanoseconds of the days that have gone by since the first line.
+    days: u64,
+}
+
+impl Clock {
+    /// Returns nanoseconds since the first line. A time of day that lies more than half a day
+    /// before the line above is of the next day; one that lies less before it is as it stands (lines
+    /// of several processes need not be in order). `None`: the line has no time.
+    pub fn since_first(&mut self, stamp: Stamp) -> Option<u64> {
+        let now = match stamp {
+            Stamp::Unix(ns) => ns,
+            Stamp::Day(ns) => {
+                let now = ns + self.days;
+                if self.last > now + DAY / 2 {
+                    self.days += DAY;
+                    now + DAY
+                } else {
+                    now
+                }
+            }
+            Stamp::Relative(_) if self.first.is_none() => 0,
+            Stamp::Relative(ns) => self.last.saturating_add(ns),
+            Stamp::Missing => return None,
+        };
+        self.last = now;
+        Some(now.saturating_sub(*self.first.get_or_insert(now)))
+    }
 }
 
 /// Splits a text at its first blank into the word before it and the rest, which begins with the
@@ -81,9 +171,16 @@ pub(super) fn kind(rest: &[u8]) -> Option<Line<'_>> {
     Some(Line::Call { name, rest })
 }
 
-/// Returns true if a line is one of strace with time stamps, by which the format is recognised.
+/// Returns true if a line is one of strace, by which the format is recognised. A line without a
+/// time must have the form of a whole call, with ` = ` before its result, because a name and a
+/// parenthesis stand in other texts too.
 pub(crate) fn is_call(line: &[u8]) -> bool {
-    head(line).is_some_and(|(_, _, rest)| kind(rest).is_some())
+    head(line).is_some_and(|(_, stamp, rest)| match kind(rest) {
+        Some(Line::Call { .. }) if stamp == Stamp::Missing => {
+            memchr::memmem::find(rest, b") = ").is_some()
+        }
+        kind => kind.is_some() && stamp != Stamp::Missing,
+    })
 }
 
 /// A call with its arguments, result and duration.

@@ -160,7 +160,7 @@ fn broken_lines_are_faults() {
         "1 1795247166.640568 write(1, \"hi\", 3) = ",
         "1 1795247166.640568 write(1, \"hi\", 3) = x",
         "1 1795247166.640568 openat(AT_FDCWD) = 3 <0.000001>",
-        "1 12:00:01 write(1, \"hi\", 3) = 3",
+        "1 25:00:01 write(1, \"hi\", 3) = 3",
     ] {
         let (mut strace, mut tables) = (Strace::new(), Tables::default());
         let result = strace.line(line.as_bytes(), &mut tables, &mut Vec::new());
@@ -191,4 +191,103 @@ fn many_processes_are_read_in_one_pass() {
     assert_eq!(tables.processes.len(), 200_000);
     assert_eq!(tables.files[1], "f0/x");
     assert_eq!(out.len(), 200_000);
+}
+
+/// Returns the times of a log's records, in microseconds, or the message of the first error.
+fn times(text: &str) -> Result<Vec<u64>, String> {
+    let (mut strace, mut tables, mut out) = (Strace::new(), Tables::default(), Vec::new());
+    for line in text.lines().filter(|l| !l.is_empty()) {
+        assert!(is_call(line.as_bytes()), "not recognised: {line}");
+        strace
+            .line(line.as_bytes(), &mut tables, &mut out)
+            .map_err(|e| e.message)?;
+    }
+    Ok(out.iter().map(|r| r.time_ns / 1000).collect())
+}
+
+#[test]
+fn each_form_of_time_gives_the_same_times() {
+    let forms = [
+        // -ttt, and --absolute-timestamps=unix,precision:ns
+        [
+            "7 1795247166.000100 ",
+            "7 1795247166.500100 ",
+            "7 1795247168.000000 ",
+        ],
+        [
+            "1795247166.000100000 ",
+            "1795247166.500100000 ",
+            "1795247168.000000000 ",
+        ],
+        // -tt, with and without a pid
+        [
+            "7 22:13:20.000100 ",
+            "7 22:13:20.500100 ",
+            "7 22:13:22.000000 ",
+        ],
+        ["22:13:20.000100 ", "22:13:20.500100 ", "22:13:22.000000 "],
+        [
+            "[pid    7] 22:13:20.000100 ",
+            "[pid    7] 22:13:20.500100 ",
+            "[pid 7] 22:13:22.000000 ",
+        ],
+        // -r, alone and beside another form
+        ["7      0.000000 ", "7      0.500000 ", "7      1.499900 "],
+        ["     0.000000 ", "     0.500000 ", "     1.499900 "],
+        [
+            "7 22:13:20.000100 (+     0.000000) ",
+            "7 22:13:20.500100 (+     0.500000) ",
+            "7 22:13:22.000000 (+     1.499900) ",
+        ],
+        // Past midnight.
+        [
+            "7 23:59:59.000100 ",
+            "7 23:59:59.500100 ",
+            "7 00:00:01.000000 ",
+        ],
+    ];
+    let calls = [
+        r#"openat(AT_FDCWD, "f", O_RDWR) = 3"#,
+        r#"pread64(3, "", 10, 0) = 10"#,
+        "fsync(3) = 0",
+    ];
+    for form in forms {
+        let lines: Vec<String> = form
+            .iter()
+            .zip(calls)
+            .map(|(t, c)| format!("{t}{c}"))
+            .collect();
+        assert_eq!(
+            times(&lines.join("\n")),
+            Ok(vec![0, 500_000, 1_999_900]),
+            "{form:?}"
+        );
+    }
+    // -t and precision:s have whole seconds.
+    for form in ["22:13:20 ", "7 22:13:20 ", "1795247166 ", "7 1795247166 "] {
+        let lines: Vec<String> = calls.iter().map(|c| format!("{form}{c}")).collect();
+        assert_eq!(times(&lines.join("\n")), Ok(vec![0, 0, 0]), "{form}");
+    }
+}
+
+#[test]
+fn a_log_without_times_is_refused_with_the_way_to_record_one() {
+    for head in ["", "7 ", "[pid 7] "] {
+        let line = format!("{head}{}", r#"openat(AT_FDCWD, "f", O_RDWR) = 3"#);
+        assert!(
+            times(&line)
+                .unwrap_err()
+                .starts_with("no time before the call:"),
+            "{line}"
+        );
+    }
+    for other in [
+        "f(x),1,2",
+        "sum (a) of b",
+        "7 f(x)",
+        "12 1.5 f",
+        "25:00:00 f(1) = 2",
+    ] {
+        assert!(!is_call(other.as_bytes()), "{other}");
+    }
 }
