@@ -77,8 +77,8 @@ fn info(args: &TraceInfo) -> Result<(), Failure> {
 pub fn read(path: &Path) -> Result<Traced, Failure> {
     let shown = path.display();
     let wrong = |e: &dyn std::fmt::Display| {
-        let accepted =
-            "accepted: the text of /sys/kernel/tracing/trace, or a file of `run --ftrace`";
+        let accepted = "accepted: the text of /sys/kernel/tracing/trace, of `trace-cmd report`, `perf script` or \
+             systrace, or a file of `run --ftrace`";
         Failure::Input(Diagnostic::placeless(format!("{shown}: {e}"), accepted).into())
     };
     let file = input::stream(path).map_err(|e| wrong(&e))?;
@@ -124,22 +124,29 @@ fn vmscan_text(traced: &Traced) -> String {
         of(c.conditional).delayed_us / 1000
     });
     row("conditional waits, full", &|c| of(c.conditional).full);
-    let seconds = |ns: u64| ns as f64 / 1e9;
     format!(
         "{table}\n\
-         direct reclaims: {}, {:.2} s stalled\n\
+         direct reclaims: {}, {} stalled\n\
          wake kswapd requests: {} by direct reclaimers, {} in all\n\
-         kswapd wakeups: {}, {:.2} s awake\n\
-         {:.2} s, {} events\n",
+         kswapd wakeups: {}, {} awake\n\
+         {}, {} events\n",
         s.direct_reclaims,
-        seconds(s.stalled_ns),
+        time(s.stalled_ns),
         s.wake_requests,
         s.wake_requests_all,
         s.kswapd_wakeups,
-        seconds(s.kswapd_awake_ns),
-        seconds(traced.span_ns),
+        time(s.kswapd_awake_ns),
+        time(traced.span_ns),
         traced.events.values().sum::<u64>(),
     )
+}
+
+/// Formats a time: milliseconds below a second, else seconds.
+fn time(ns: u64) -> String {
+    match ns {
+        ..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.2} s", ns as f64 / 1e9),
+    }
 }
 
 /// Returns the survey of a trace as JSON. `bytes` of the survey are those read and those written,

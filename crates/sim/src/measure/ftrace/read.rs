@@ -1,5 +1,6 @@
 //! Computes the rows of reports (docs/reference/counters-and-traces.md#rows-from-traces) from a
-//! trace's text: from ours, or from a kernel's, back to 2.6.36.
+//! trace's text: from ours, or from a kernel's, back to 2.6.36. Texts of tracefs, `trace-cmd report`,
+//! `perf script` and systrace are understood; all have a line for each event.
 //!
 //! A task is a kswapd if its name says so. If the trace marker says when the workload begins and
 //! has ended, only the time between counts, with spans under way at the beginning counted from
@@ -59,34 +60,50 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Parses a line: `comm-pid [cpu] flags time: name: fields`, with or without flags. `None`: the
-    /// line has another form.
+    /// Parses a line in one of these forms, with or without flags:
+    ///
+    /// - `comm-pid [cpu] flags time: name: fields` of tracefs and `trace-cmd report`;
+    /// - `comm-pid (tgid) [cpu] flags time: name: fields` of tracefs with `record-tgid`, and systrace;
+    /// - `comm pid [cpu] time: system:name: fields` of `perf script`, where the pid may be `pid/tid`
+    ///   and the CPU may be absent (0 then).
+    ///
+    /// `None`: the line has another form.
     pub fn of(line: &'a str) -> Option<Self> {
         // A task's name may contain brackets and blanks: the CPU's bracket is the one after the
         // task's number.
         let (mut from, mut found) = (0, None);
         while let Some(at) = line[from..].find(" [").map(|at| at + from) {
             let rest = &line[at + 2..];
-            let cpu = rest.split_once(']');
-            let task = line[..at].trim().rsplit_once('-');
-            if let (Some((cpu, rest)), Some((comm, pid))) = (cpu, task)
-                && let (Ok(cpu), Ok(pid)) = (cpu.parse(), pid.trim().parse())
+            if let (Some((cpu, rest)), Some((comm, pid))) =
+                (rest.split_once(']'), task(&line[..at]))
+                && let Ok(cpu) = cpu.parse()
             {
-                found = Some((comm, pid, cpu, rest));
+                found = Some((comm, pid, cpu, rest.split_once(": ")?));
                 break;
             }
             from = at + 2;
         }
-        let (comm, pid, cpu, rest) = found?;
-        let (head, rest) = rest.split_once(": ")?;
+        let (comm, pid, cpu, (head, rest)) = match found {
+            Some(found) => found,
+            None => {
+                let (head, rest) = line.split_once(": ")?;
+                let (comm, pid) = task(&head[..head.rfind(' ')?])?;
+                (comm, pid, 0, (head, rest))
+            }
+        };
         let ns = nanoseconds(head.split_whitespace().last()?)?;
-        let (name, fields) = rest.split_once(':')?;
+        let rest = rest.trim_start();
+        let (name, fields) = match rest.split_once(' ') {
+            Some((name, fields)) => (name, fields),
+            None => (rest, ""),
+        };
+        let name = name.strip_suffix(':')?;
         Some(Self {
             comm,
             pid,
             cpu,
             ns,
-            name: name.trim(),
+            name: name.rsplit(':').next()?,
             fields: fields.trim(),
         })
     }
@@ -101,6 +118,42 @@ impl<'a> Line<'a> {
     pub fn number(&self, name: &str) -> Option<u64> {
         self.word(name)?.parse().ok()
     }
+}
+
+/// Splits the text of a task into its name and its number: `comm-pid`, `comm-pid (tgid)`, `comm pid`
+/// or `comm pid/tid`. `None`: the text has another form.
+fn task(text: &str) -> Option<(&str, u32)> {
+    let text = text.trim();
+    // Only digits, blanks and dashes (`(-----)`, not known) stand in the brackets of a tgid.
+    let is_tgid = |c: char| c.is_ascii_digit() || c == '-' || c == ' ';
+    let text = match text.strip_suffix(')').and_then(|t| t.rsplit_once('(')) {
+        Some((task, tgid)) if tgid.chars().all(is_tgid) => task.trim_end(),
+        _ => text,
+    };
+    let (comm, number) = text.rsplit_once(['-', ' '])?;
+    let number = number.rsplit('/').next()?;
+    Some((comm.trim_end(), number.parse().ok()?))
+}
+
+/// Returns true for a line without an event that belongs to a trace's text: comments, the head of
+/// `trace-cmd report` and of systrace, and the call chains of `perf script -g`.
+fn without_event(line: &str) -> bool {
+    let line = line.trim_start();
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let hex = |text: &str| text.len() >= 6 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    line.is_empty()
+        || line.starts_with('#')
+        || line == "TRACE:"
+        || line.strip_prefix("cpus=").is_some_and(number)
+        || line.strip_prefix("version = ").is_some_and(number)
+        || line
+            .strip_prefix("CPU ")
+            .is_some_and(|l| l.ends_with(" is empty"))
+        || line
+            .split_once(' ')
+            .is_some_and(|(address, _)| hex(address))
+            && line.ends_with(')')
+            && !line.contains(": ")
 }
 
 /// Converts a time as text, `seconds.fraction` with at most nine decimals, to nanoseconds. `None`:
@@ -153,10 +206,11 @@ pub fn rows(mut input: impl BufRead) -> Result<Traced, Wrong> {
         number += 1;
         let line = String::from_utf8_lossy(&bytes);
         let line = line.trim_end();
-        if line.is_empty() || line.starts_with('#') {
+        if without_event(line) {
             continue;
         }
-        if line.starts_with("CPU:") && line.ends_with("EVENTS]") {
+        // `CPU:1 [LOST 5 EVENTS]` of the kernel, `CPU:1 [5 EVENTS DROPPED]` of trace-cmd.
+        if line.starts_with("CPU:") && line.ends_with(']') && line.contains("EVENTS") {
             return Err(Wrong::Lost(number));
         }
         let wrong = |what| Wrong::Line { line: number, what };
@@ -250,7 +304,8 @@ impl Reading {
                 // Linux 3.16 and earlier print `isolate_mode`, whose 1 is an active list before
                 // 3.3; 4.10 and later name the list.
                 let active = match line.word("lru") {
-                    Some(list) => list.starts_with("active"),
+                    // Number 1 or 3 where no symbol was printed: LRU_ACTIVE_ANON, LRU_ACTIVE_FILE.
+                    Some(list) => list.starts_with("active") || list == "1" || list == "3",
                     None => line.word("isolate_mode")? == "1",
                 };
                 if !active {

@@ -66,3 +66,48 @@ fn what_is_wrong_is_told_with_its_line() {
     let less = wrong("dd-5 [000] 1.5: mm_vmscan_lru_isolate: nr_taken=3 lru=inactive_file\n");
     assert_eq!(less, "line 1: a field is missing");
 }
+
+/// The same events as other programs print them.
+#[test]
+fn texts_of_trace_cmd_perf_and_systrace_are_read() {
+    let texts = [
+        // trace-cmd report
+        "version = 7\n\
+         CPU 1 is empty\n\
+         cpus=4\n\
+         \x20           java-4321  [001]   100.000100: mm_vmscan_direct_reclaim_begin: order=0 gfp_flags=GFP_KERNEL\n\
+         \x20Jit thread pool-555   [003] .....   100.001000: mm_vmscan_direct_reclaim_begin: order=0\n\
+         \x20Jit thread pool-555   [003] .....   100.011000: mm_vmscan_direct_reclaim_end: nr_reclaimed=64\n\
+         \x20           java-4321  [001]   100.004100: mm_vmscan_direct_reclaim_end:    nr_reclaimed=33\n\
+         \x20        kswapd0-77    [002]   100.012000: mm_vmscan_lru_isolate: nr_scanned=32 lru=2\n\
+         \x20        kswapd0-77    [002]   100.012000: mm_vmscan_lru_isolate: nr_scanned=32 lru=3\n",
+        // perf script, with the pid and with pid/tid, with and without a CPU, with a call chain
+        "java  4321 [001]   100.000100: vmscan:mm_vmscan_direct_reclaim_begin: order=0 gfp_flags=GFP_KERNEL\n\
+         \tffffffff8127d3a1 try_to_free_pages+0x1 ([kernel.kallsyms])\n\
+         \t    7f3d2a1b try_to_free_pages (/usr/lib/x)\n\
+         \n\
+         Jit thread pool   500/555   [003]   100.001000: vmscan:mm_vmscan_direct_reclaim_begin: order=0\n\
+         Jit thread pool   500/555   [003]   100.011000: vmscan:mm_vmscan_direct_reclaim_end: nr_reclaimed=64\n\
+         java  4321   100.004100: vmscan:mm_vmscan_direct_reclaim_end: nr_reclaimed=33\n\
+         kswapd0    77 [002]   100.012000: vmscan:mm_vmscan_lru_isolate: nr_scanned=32 lru=inactive_file\n",
+        // systrace
+        "TRACE:\n\
+         # tracer: nop\n\
+         java-4321 ( 4321) [001] ....   100.000100: mm_vmscan_direct_reclaim_begin: order=0 gfp_flags=GFP_KERNEL\n\
+         Jit thread pool-555 (-----) [003] ....   100.001000: mm_vmscan_direct_reclaim_begin: order=0\n\
+         Jit thread pool-555 (  500) [003] ....   100.011000: mm_vmscan_direct_reclaim_end: nr_reclaimed=64\n\
+         java-4321 ( 4321) [001] ....   100.004100: mm_vmscan_direct_reclaim_end: nr_reclaimed=33\n\
+         kswapd0-77 (   77) [002] ....   100.012000: mm_vmscan_lru_isolate: nr_scanned=32 lru=inactive_file\n",
+    ];
+    for text in texts {
+        let traced = rows(text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let s = traced.sums;
+        assert_eq!((s.direct_reclaims, s.stalled_ns), (2, 14_000_000), "{text}");
+        assert_eq!(s.kswapd.scanned, 32, "{text}");
+        assert_eq!(traced.span_ns, 11_900_000, "{text}");
+    }
+    let lost = rows("CPU:1 [5 EVENTS DROPPED]\n".as_bytes())
+        .expect_err("lost")
+        .to_string();
+    assert!(lost.starts_with("line 1: the kernel lost events"), "{lost}");
+}
