@@ -4,10 +4,11 @@ use super::disks;
 use super::expand::{Choices, MOST, expand, too_many};
 use super::guest;
 use super::node::{Node, Value};
+use super::policy;
 use super::quoted;
 use super::range;
 use super::read::read;
-use super::short::{self, Short};
+use super::short::{self, Layout, Short};
 use super::sysctls;
 use crate::diagnostic::{Diagnostic, Source};
 use kernel::Guest;
@@ -128,7 +129,7 @@ pub fn machines(
     let mut machines: Vec<Made> = Vec::new();
     let mut nodes = Vec::new();
     for element in elements {
-        let (tree, said) = resolve(element, files)?;
+        let (tree, said) = resolve(element, files, layout(kernel.is_some()))?;
         let mut name = None;
         for variant in expand(&tree, "machine")? {
             disks::tree(&variant.node)?;
@@ -181,8 +182,12 @@ pub fn machines(
 /// whose `base` is a line. Returns the machine, and the table of further keys that are laid over
 /// it; `None` if the node is no such machine but a file's name or a plain table. A file of the same
 /// name comes first, since `512M` is a machine that is shipped.
-fn in_words(node: &Node, files: &Files<'_>) -> Result<Option<(Short, Node)>, Diagnostic> {
-    if let Some(short) = short::of_table(node)? {
+fn in_words(
+    node: &Node,
+    files: &Files<'_>,
+    layout: Layout,
+) -> Result<Option<(Short, Node)>, Diagnostic> {
+    if let Some(short) = short::of_table(node, layout)? {
         return Ok(Some(short));
     }
     let mut over = node.table().cloned().unwrap_or_default();
@@ -194,7 +199,7 @@ fn in_words(node: &Node, files: &Files<'_>) -> Result<Option<(Short, Node)>, Dia
     if !line.contains(',') && files(line).is_ok() {
         return Ok(None);
     }
-    let mut short = Short::parse(line)
+    let mut short = Short::parse(line, layout)
         .map_err(|why| Diagnostic::at(&at.place, format!("`machine`: {why}"), short::ACCEPTED))?;
     let over = Node {
         place: node.place.clone(),
@@ -219,17 +224,18 @@ pub fn instead(
     let source = Source::new("--machine", format!("machine = {}", quoted(machine)));
     let named = Node::parse(&source)?;
     let named = named.at(&["machine"]).expect("it was just written").clone();
+    let layout = layout(policy::names_kernel(root));
     let Value::Table(table) = &mut root.value else {
         unreachable!("a TOML document is a table")
     };
     let Some(own) = table.get_mut("machine") else {
         return Ok(None);
     };
-    let (mut tree, line) = resolve(&named, files)?;
+    let (mut tree, line) = resolve(&named, files, layout)?;
     // The experiment's machine with its file's contents; that of a list of machines has no disk.
     let before = match &own.value {
         Value::List(_) => None,
-        _ => resolve(own, files).ok().map(|(tree, _)| tree),
+        _ => resolve(own, files, layout).ok().map(|(tree, _)| tree),
     };
     let extra: Vec<Node> = before
         .as_ref()
@@ -289,13 +295,24 @@ fn disk_under_test(tree: &mut Node, before: &Node, machine: &str) -> Option<Stri
     ))
 }
 
+/// Returns the layout of memory for machines in words: `kernel` is true if real kernels run on
+/// them.
+fn layout(kernel: bool) -> Layout {
+    match kernel {
+        true => Layout::Guest,
+        false => Layout::X86,
+    }
+}
+
 /// Returns the machine's full table, with the contents of the file that it names and the words of a
-/// line spelt out; and, if any value was assumed, a sentence that states it.
+/// line spelt out; and, if any value was assumed, a sentence that states it. `layout` decides on
+/// the zones of a machine in words.
 pub(super) fn resolve(
     node: &Node,
     files: &Files<'_>,
+    layout: Layout,
 ) -> Result<(Node, Option<String>), Diagnostic> {
-    if let Some((short, over)) = in_words(node, files)? {
+    if let Some((short, over)) = in_words(node, files, layout)? {
         let mut tree = short.node()?;
         tree.overlay(over);
         return Ok((tree, Some(short.said())));
@@ -310,12 +327,12 @@ pub(super) fn resolve(
         files,
     )?;
     // A file may describe its machine in words, too.
-    if let Some((short, over)) = short::of_table(&tree)? {
+    if let Some((short, over)) = short::of_table(&tree, layout)? {
         let mut tree = short.node()?;
         tree.overlay(over);
         return Ok((tree, Some(short.said())));
     }
-    let said = short::fill(&mut tree);
+    let said = short::fill(&mut tree)?;
     Ok((tree, said))
 }
 

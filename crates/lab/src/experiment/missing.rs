@@ -3,6 +3,7 @@
 use super::disks;
 use super::machine::{self, Files};
 use super::node::{Node, Table, Value as Given};
+use super::short::Layout;
 use crate::diagnostic::{Diagnostic, Place};
 use schemars::schema_for;
 use serde_json::Value;
@@ -59,7 +60,7 @@ pub fn keys(root: &Node, table: &Table, files: &Files<'_>) -> Result<(), Diagnos
         };
         for element in elements {
             // A machine that can't be read is reported when it is read.
-            let Ok((tree, _)) = machine::resolve(element, files) else {
+            let Ok((tree, _)) = machine::resolve(element, files, Layout::X86) else {
                 names_filesystem = true;
                 continue;
             };

@@ -153,6 +153,40 @@ pub fn policies(name: &str, at: &Node, tables: Option<&Node>) -> Result<Vec<Name
     above(&[], name, at, tables)
 }
 
+/// Returns true if one of the policies that an experiment compares is a real kernel: by its name,
+/// or by its table or a base of it. `root` is the experiment's tree, which need not be valid; tables
+/// in other files are not looked into.
+pub fn names_kernel(root: &Node) -> bool {
+    let is_kernel = |name: &str| {
+        let mut name = name.to_owned();
+        for _ in 0..=MOST_BASES {
+            if name.starts_with(kernels::PREFIX) {
+                return true;
+            }
+            let Some(table) = root.at(&["policies", &name]) else {
+                return false;
+            };
+            if table.at(&["kernel"]).is_some() {
+                return true;
+            }
+            match table.at(&["base"]).and_then(Node::text) {
+                Some(base) => name = base.to_owned(),
+                None => return false,
+            }
+        }
+        false
+    };
+    let texts = match root.at(&["policy"]) {
+        Some(Node {
+            value: Value::List(list),
+            ..
+        }) => &list[..],
+        Some(one) => std::slice::from_ref(one),
+        None => &[],
+    };
+    texts.iter().filter_map(Node::text).any(is_kernel)
+}
+
 /// Longest chain of bases: each policy is laid over all below it.
 const MOST_BASES: usize = 32;
 /// Most policies that an experiment may define.

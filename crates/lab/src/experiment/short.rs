@@ -6,6 +6,10 @@
 //! order. The kernel's own memory at boot grows with the memory, because `struct page` takes 64
 //! bytes for each page of 4 KiB. Everything that the line does not say is stated in
 //! [`Short::said`], which every result of the experiment shows.
+//!
+//! With a real kernel among the policies all memory of a node is one zone Normal
+//! ([`Layout::Guest`]): that is all that User-Mode Linux has, and QEMU lays the kernel's own zones
+//! over it. A kernel takes its memory of the zone DMA itself.
 
 use super::node::{Entry, Node, Table, Value};
 use crate::diagnostic::{Diagnostic, Source};
@@ -34,6 +38,15 @@ const DISK: &str = "ssd";
 pub const ACCEPTED: &str = "accepted: memory and, in any order, CPUs, a disk with its capacity, swap, nodes, ticks: \
                             16G,8cpus,nvme=1T,swap=2G,2nodes,hz=250";
 
+/// The layout of a machine's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// The zones of Linux on x86-64, for the engine.
+    X86,
+    /// One zone Normal a node, for guests with real kernels and the engine beside them.
+    Guest,
+}
+
 /// A machine in words.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Short {
@@ -46,6 +59,7 @@ pub struct Short {
     swap: Option<String>,
     nodes: u64,
     hz: Option<u32>,
+    layout: Layout,
     /// Keys that a table lays over the line.
     over: Vec<String>,
 }
@@ -70,11 +84,11 @@ fn usual_capacity(kind: &str) -> &'static str {
 
 impl Short {
     /// Reads a machine in a line, such as `16G,8cpus,nvme=1T`: first the memory, then other words
-    /// in any order. Values that are not stated get their defaults.
+    /// in any order. Values that are not stated get their defaults, and `layout` decides on zones.
     ///
     /// # Errors
     /// Returns what is wrong with one of its words.
-    pub fn parse(line: &str) -> Result<Self, String> {
+    pub fn parse(line: &str, layout: Layout) -> Result<Self, String> {
         let mut words = line.split(',').map(str::trim);
         let first = words.next().unwrap_or_default();
         let memory = Size::parse(first).map_err(|e| format!("`{first}`: {e}"))?.0;
@@ -90,6 +104,7 @@ impl Short {
             swap: None,
             nodes: 1,
             hz: None,
+            layout,
             over: Vec::new(),
         };
         let mut seen: Vec<&str> = Vec::new();
@@ -147,6 +162,12 @@ impl Short {
         if !DiskKind::ALL.iter().any(|known| known.name() == kind) {
             return Err(format!("unknown word `{word}`"));
         }
+        if (DiskKind::ALL.iter()).any(|k| k.name() == kind && k.about().array.is_some()) {
+            return Err(format!(
+                "`{word}`: an array has members, and so needs a table: disk = {{ kind = \"{kind}\", members = 4, \
+                 capacity = \"4T\" }}"
+            ));
+        }
         if let Some(capacity) = capacity {
             Size::parse(capacity).map_err(|e| format!("`{word}`: {e}"))?;
         }
@@ -156,12 +177,15 @@ impl Short {
     }
 
     /// Returns the zones of each node as (zone's name, bytes). Nodes share the memory evenly, in
-    /// order of addresses, and zones lie as on x86-64; empty zones are left out.
+    /// order of addresses, and zones lie as the layout says; empty zones are left out.
     fn zones(&self) -> Vec<Vec<(&'static str, u64)>> {
         // Bytes of each node, in whole pages of 4 KiB.
         let share = self.memory / self.nodes / (4 * KIB) * 4 * KIB;
         let node = |nth: u64| {
             let (from, to) = (nth * share, (nth + 1) * share);
+            if self.layout == Layout::Guest {
+                return vec![("Normal", share)];
+            }
             // Bytes of this node between two addresses.
             let within = |low: u64, high: u64| to.min(high).saturating_sub(from.max(low));
             let dma = within(0, DMA_END).min(DMA);
@@ -208,7 +232,11 @@ impl Short {
         let [kernel, anon, cache] = self.boot().map(|bytes| bytes / MIB);
         let _ = writeln!(
             out,
-            "[boot]\nkernel = \"{kernel}M\"\ndma = \"1M\"\nanon = \"{anon}M\"\ncache = \"{cache}M\""
+            "[boot]\nkernel = \"{kernel}M\"\ndma = \"{}\"\nanon = \"{anon}M\"\ncache = \"{cache}M\"",
+            match self.layout {
+                Layout::X86 => "1M",
+                Layout::Guest => "0",
+            }
         );
         let _ = writeln!(
             out,
@@ -289,7 +317,7 @@ impl Short {
 ///
 /// # Errors
 /// Returns a word that does not fit, at its place.
-pub fn of_table(node: &Node) -> Result<Option<(Short, Node)>, Diagnostic> {
+pub fn of_table(node: &Node, layout: Layout) -> Result<Option<(Short, Node)>, Diagnostic> {
     let Some(table) = node.table().filter(|t| t.get("memory").is_some()) else {
         return Ok(None);
     };
@@ -325,7 +353,7 @@ pub fn of_table(node: &Node) -> Result<Option<(Short, Node)>, Diagnostic> {
             "accepted: one amount such as \"16G\"; a list of machines such as [\"8G\", \"16G\"] makes an axis",
         ));
     }
-    let mut short = Short::parse(&line.join(",")).map_err(|why| {
+    let mut short = Short::parse(&line.join(","), layout).map_err(|why| {
         let at = words
             .iter()
             .find(|(word, _)| why.contains(&format!("`{word}`")));
@@ -340,17 +368,28 @@ pub fn of_table(node: &Node) -> Result<Option<(Short, Node)>, Diagnostic> {
     Ok(Some((short, rest)))
 }
 
-/// Puts the usual CPUs and disk into a machine's table that has none. Returns a sentence for the
-/// user that states the assumed values, and the memory in use at boot if the table does not say
-/// that either; `None` if nothing was missing.
-pub fn fill(tree: &mut Node) -> Option<String> {
+/// Puts a name and the usual CPUs and disk into a machine's table that has none, and spells a disk
+/// or swap in a word out (`disk = "nvme=1T"`, `swap = "2G"`). Returns a sentence for the user that
+/// states the assumed values, and the memory in use at boot if the table does not say that either;
+/// `None` if nothing was missing.
+///
+/// # Errors
+/// Returns a disk or an amount of swap that does not fit, at its place.
+pub fn fill(tree: &mut Node) -> Result<Option<String>, Diagnostic> {
     let place = tree.place.clone();
     let Value::Table(table) = &mut tree.value else {
-        return None;
+        return Ok(None);
     };
+    spell_out(table)?;
     let disk = serde_json::json!({ "kind": DISK, "capacity": usual_capacity(DISK) });
     let mut taken = Vec::new();
+    let name = named_by_memory(table);
     for (key, value, told) in [
+        (
+            "name",
+            name.clone(),
+            format!("the name {} (`name`)", name.as_str().unwrap_or_default()),
+        ),
         (
             "cpus",
             serde_json::json!(CPUS),
@@ -362,7 +401,7 @@ pub fn fill(tree: &mut Node) -> Option<String> {
             format!("an {DISK} of {} (`disk`)", usual_capacity(DISK)),
         ),
     ] {
-        if table.get(key).is_none() {
+        if table.get(key).is_none() && !value.is_null() {
             table.0.push(Entry {
                 key: key.to_owned(),
                 place: place.clone(),
@@ -372,7 +411,7 @@ pub fn fill(tree: &mut Node) -> Option<String> {
         }
     }
     if taken.is_empty() {
-        return None;
+        return Ok(None);
     }
     if table.get("boot").is_none() {
         let boot = sim::spec::Boot::default();
@@ -382,10 +421,71 @@ pub fn fill(tree: &mut Node) -> Option<String> {
         ));
     }
     let name = table.get("name").and_then(Node::text).unwrap_or("");
-    Some(format!(
+    Ok(Some(format!(
         "machine {name}: taken for keys that it lacks: {}.",
         taken.join("; ")
-    ))
+    )))
+}
+
+/// Returns the size of a machine's memory as the name of the machine, such as `512M`; null if its
+/// zones can't be read, or are lists, each value of which needs a name of its own.
+fn named_by_memory(table: &Table) -> serde_json::Value {
+    let list = |node: &Node| match &node.value {
+        Value::List(list) => Some(list.clone()),
+        _ => None,
+    };
+    let bytes = || -> Option<u64> {
+        let mut sum = 0u64;
+        for node in list(table.get("node")?)? {
+            for zone in list(node.at(&["zones"])?)? {
+                let size = Size::parse(zone.at(&["size"])?.text()?).ok()?;
+                sum = sum.checked_add(size.0)?;
+            }
+        }
+        Some(sum / MIB)
+    };
+    bytes().map_or(serde_json::Value::Null, |mib| format!("{mib}M").into())
+}
+
+/// Replaces a disk in a word (`"nvme"`, `"nvme=1T"`) and an amount of swap (`"2G"`) by their tables.
+///
+/// # Errors
+/// Returns the word that is neither, at its place.
+fn spell_out(table: &mut Table) -> Result<(), Diagnostic> {
+    if let Some(node) = table.get_mut("disk")
+        && let Some(word) = node.text().map(str::to_owned)
+    {
+        let mut short = Short::parse("1G", Layout::X86).expect("an amount of memory");
+        match short.word(&word) {
+            Ok("disks") => {}
+            other => {
+                let why = other
+                    .err()
+                    .unwrap_or_else(|| format!("`{word}` is no disk"));
+                let kinds: Vec<&str> = DiskKind::ALL.iter().map(|k| k.name()).collect();
+                return Err(Diagnostic::at(
+                    &node.place,
+                    format!("`machine.disk`: {why}"),
+                    format!(
+                        "accepted: one of {}, with a capacity as in \"nvme=1T\"; or a table [disk] with `kind`",
+                        kinds.join(", ")
+                    ),
+                ));
+            }
+        }
+        let disk = serde_json::json!({ "kind": short.disk, "capacity": short.capacity });
+        *node = Node::from_json(&disk, &node.place);
+    }
+    if let Some(node) = table.get_mut("swap")
+        && let Some(size) = node.text().map(str::to_owned)
+    {
+        Size::parse(&size).map_err(|e| {
+            let accepted = "accepted: an amount such as \"2G\", or a table [swap] with `size`";
+            Diagnostic::at(&node.place, format!("`machine.swap`: {e}"), accepted)
+        })?;
+        *node = Node::from_json(&serde_json::json!({ "size": size }), &node.place);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -393,7 +493,7 @@ mod tests {
     use super::*;
 
     fn short(line: &str) -> Short {
-        Short::parse(line).unwrap()
+        Short::parse(line, Layout::X86).unwrap()
     }
 
     #[test]
@@ -430,6 +530,18 @@ mod tests {
     }
 
     #[test]
+    fn guests_have_one_zone_a_node() {
+        let guest = Short::parse("8G,2nodes", Layout::Guest).unwrap();
+        assert_eq!(
+            guest.zones(),
+            [[("Normal", 4 * GIB)], [("Normal", 4 * GIB)]]
+        );
+        assert!(
+            guest.toml().contains("dma = \"0\"") && short("8G").toml().contains("dma = \"1M\"")
+        );
+    }
+
+    #[test]
     fn words_stand_in_any_order_and_the_rest_is_stated() {
         let s = short("16G,nvme=2T,8cpus,swap=2G,hz=1000");
         assert_eq!((s.cpus, &s.disk[..], &s.capacity[..]), (8, "nvme", "2T"));
@@ -454,8 +566,9 @@ mod tests {
             ("1M", "less than 32M"),
             ("64M,4nodes", "less than 32M of memory each"),
             ("16G,hz=fast", "no number of ticks"),
+            ("16G,raid0", "an array has members"),
         ] {
-            let said = Short::parse(line).unwrap_err();
+            let said = Short::parse(line, Layout::X86).unwrap_err();
             assert!(said.contains(why), "{line}: {said}");
         }
         assert!(is_meant("16G") && is_meant("16G,nvme"));

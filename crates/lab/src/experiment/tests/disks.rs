@@ -127,7 +127,7 @@ fn wrong_lists_of_disks() {
         ),
         ("none on /", element("mount = \"a\"\n")),
         ("no disk", "disk = []\n".into()),
-        ("a word", "disk = \"ssd\"\n".into()),
+        ("a word that is no disk", "disk = \"sdd\"\n".into()),
         ("unknown filesystem", element("filesystem = \"zfs\"\n")),
         ("unknown key", element("mont = \"a\"\n")),
         ("mount point of wrong type", element("mount = 3\n")),

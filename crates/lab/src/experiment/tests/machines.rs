@@ -43,6 +43,60 @@ fn keys_lie_over_a_line() {
     assert_eq!(e.cells[0].spec.machine.sysctl.dirty_ratio, 5);
 }
 
+/// A machine's table needs its zones only: disk and swap may be words, and the rest is stated.
+#[test]
+fn a_table_takes_words_and_a_name_by_its_memory() {
+    let table = "machine = { disk = \"nvme=2T\", swap = \"1G\", \
+                 node = [{ zones = [{ zone = \"Normal\", size = \"512M\" }] }] }";
+    let e = good(&with_machine(table), &[]);
+    let machine = &e.cells[0].spec.machine;
+    assert_eq!(machine.name, "512M");
+    assert_eq!(
+        (machine.disk.kind, machine.disk.capacity.0),
+        (DiskKind::Nvme, 2 << 40)
+    );
+    assert_eq!(machine.swap.as_ref().map(|s| s.size.0), Some(1 << 30));
+    assert!(
+        e.said[0].contains("the name 512M (`name`); 4 CPUs"),
+        "{:?}",
+        e.said
+    );
+    for (disk, why) in [
+        ("sdd", "unknown word `sdd`"),
+        ("4cpus", "`4cpus` is no disk"),
+    ] {
+        let wrong = with_machine(&table.replace("nvme=2T", disk));
+        let error = parse_with(&wrong, MACHINE, &Overrides::default()).unwrap_err();
+        assert!(error.message.contains(why), "{error}");
+        assert!(error.accepted.contains("nvme=1T"), "{error}");
+    }
+}
+
+/// A line is a machine that a guest can be, whichever back end runs it.
+#[test]
+fn a_line_fits_real_kernels() {
+    let with = |policy: &str, line: &str| {
+        let text = with_machine(&format!("machine = \"{line}\""));
+        good(
+            &text.replace("policy = ", &format!("policy = {policy} #")),
+            &[],
+        )
+    };
+    for line in ["512M,1cpu,ssd", "2G,4cpus,2nodes,nvme"] {
+        let e = with("[\"kernel:6.12\", \"linux-6.12\"]", line);
+        for node in &e.cells[0].spec.machine.nodes {
+            let zones: Vec<ZoneType> = node.zones.iter().map(|z| z.zone).collect();
+            assert_eq!(zones, [ZoneType::Normal], "{line}");
+        }
+        let engine = with("\"linux-6.12\"", line);
+        let first = &engine.cells[0].spec.machine.nodes[0].zones[0];
+        assert_eq!(first.zone, ZoneType::Dma);
+    }
+    let text = EXPERIMENT.replace("policy = ", "policy = \"kernel:6.12\" #");
+    let e = on(&text, "512M,1cpu,ssd").unwrap();
+    assert_eq!(e.cells[0].spec.machine.nodes[0].zones.len(), 1);
+}
+
 #[test]
 fn a_wrong_word_is_refused_at_its_place() {
     let error = parse_with(

@@ -218,7 +218,11 @@ const IN_EXPERIMENT: &[Wrong] = &[
 /// Changes to the machine's file.
 const IN_MACHINE: &[Wrong] = &[
     ("unknown machine key", "cpus = 2", "cpu = 2"),
-    ("missing machine key", "name = \"tiny\"\n", ""),
+    (
+        "missing machine key",
+        "[[node]]\nzones = [{ zone = \"DMA\", size = \"15M\" }, { zone = \"Normal\", size = \"64M\" }]\n",
+        "",
+    ),
     ("no CPU", "cpus = 2", "cpus = 0"),
     ("too many CPUs", "cpus = 2", "cpus = [2, 65]"),
     ("no CPU of a node", "[[node]]", "[[node]]\ncpus = [0, 64]"),
