@@ -43,6 +43,23 @@ fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     }
 }
 
+/// Returns the text of the kernel's log, oldest line first, as far as its ring still holds it. Each
+/// line begins with its level in angle brackets and its time in square ones.
+///
+/// # Errors
+/// As syslog(2).
+pub fn kernel_log() -> io::Result<String> {
+    const READ_ALL: libc::c_int = 3;
+    const SIZE: libc::c_int = 10;
+    // SAFETY: the kernel reads no buffer for this question.
+    let size = unsafe { libc::klogctl(SIZE, null_mut(), 0) };
+    let mut text = vec![0u8; usize::try_from(size).map_err(|_| io::Error::last_os_error())?];
+    // SAFETY: the buffer has `size` bytes.
+    let read = unsafe { libc::klogctl(READ_ALL, text.as_mut_ptr().cast(), size) };
+    text.truncate(usize::try_from(read).map_err(|_| io::Error::last_os_error())?);
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
 /// Gives the calling thread real-time priority (SCHED_FIFO), so that looks are taken in time. Its
 /// nice value becomes the lowest, which counts while it runs [as a normal task](as_others).
 ///

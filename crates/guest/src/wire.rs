@@ -185,6 +185,8 @@ pub enum Frame {
     Lost(u64),
     /// A note for readers of the results.
     Note(String),
+    /// The kernel's reports of processes that it killed for memory, from its log.
+    Kills(String),
     /// The workload's programs ended, this many nanoseconds after its start.
     End(u64),
     /// The reason why the guest can't go on, or a program failed.
@@ -260,6 +262,7 @@ impl Frame {
             Self::Fetched(ns) => (head("fetched", *ns, "", "", 0.0), none),
             Self::Lost(n) => (head("lost", *n, "", "", 0.0), none),
             Self::Note(text) => (head("note", 0, text, "", 0.0), none),
+            Self::Kills(text) => (head("kills", 0, "", "", 0.0), text.as_bytes()),
             Self::End(ns) => (head("end", *ns, "", "", 0.0), none),
             Self::Failed(why) => (head("failed", 0, why, "", 0.0), none),
             Self::Refused(nth, why, beside) => {
@@ -321,6 +324,7 @@ impl Frame {
             "fetched" => Self::Fetched(head.ns),
             "lost" => Self::Lost(head.ns),
             "note" => Self::Note(head.text),
+            "kills" => Self::Kills(text(&body)),
             "end" => Self::End(head.ns),
             "failed" => Self::Failed(head.text),
             "refused" => Self::Refused(head.ns, head.text, text(&body)),

@@ -202,8 +202,17 @@ impl Heard {
                 .push(format!("no figures from tracepoints: {why}")),
         }
         for frame in self.frames {
-            if let Frame::Note(note) = frame {
-                result.notes.push(note);
+            match frame {
+                Frame::Note(note) => result.notes.push(note),
+                Frame::Kills(reports) if reports.is_empty() => {}
+                Frame::Kills(reports) => match &mut result.outcome {
+                    Outcome::Oom { report } => {
+                        report.push('\n');
+                        *report += &reports;
+                    }
+                    _ => result.kills = reports,
+                },
+                _ => {}
             }
         }
         result

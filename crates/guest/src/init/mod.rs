@@ -7,6 +7,7 @@
 
 mod events;
 mod foreign;
+mod kills;
 mod memory;
 mod modules;
 mod mounts;
@@ -285,6 +286,7 @@ fn follow(
                 say(&mut desk.out, &frame)?;
                 desk.look_at_end(at).map_err(of("a look"))?;
                 let Desk { tracer, out, .. } = &mut *desk;
+                say_kills(out)?;
                 if let Some(tracer) = tracer {
                     let lost = tracer.end()?.iter().map(|(_, n)| n).sum();
                     events::drain(tracer, out).map_err(of("the rings of events"))?;
@@ -300,6 +302,7 @@ fn follow(
                 desk.over = true;
                 desk.look_at_end(clock().saturating_sub(start))
                     .map_err(of("a look"))?;
+                say_kills(&mut desk.out)?;
                 drop(desk);
                 return Err(death(child, job));
             }
@@ -317,6 +320,25 @@ fn spawn(what: &str) -> Step<Child> {
     command.spawn().map_err(of("the programs' process"))
 }
 
+/// Returns true if the OOM killer has ended a process since boot.
+fn killed() -> bool {
+    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let mut kills = text.lines().filter_map(|l| l.strip_prefix("oom_kill "));
+    kills.next().is_some_and(|n| n.trim() != "0")
+}
+
+/// Sends the kernel's reports of the processes that it killed for memory; nothing if there are
+/// none. The log is read behind the last look, so that no figure counts the reading.
+fn say_kills(out: &mut impl Write) -> Step {
+    if !killed() {
+        return Ok(());
+    }
+    match sys::kernel_log() {
+        Ok(log) => say(out, &Frame::Kills(kills::reports(&log))),
+        Err(why) => say(out, &Frame::Note(format!("the kernel's log: {why}"))),
+    }
+}
+
 /// Waits for a process that has ended and describes why: the OOM killer, by its counter and with
 /// the job's group, or the exit status.
 fn death(child: &mut Child, job: &Job) -> String {
@@ -324,9 +346,7 @@ fn death(child: &mut Child, job: &Job) -> String {
         Ok(status) => status.to_string(),
         Err(why) => why.to_string(),
     };
-    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
-    let mut kills = text.lines().filter_map(|l| l.strip_prefix("oom_kill "));
-    if kills.next().is_some_and(|n| n.trim() != "0") {
+    if killed() {
         let group = job
             .group
             .as_ref()

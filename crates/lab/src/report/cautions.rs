@@ -7,6 +7,9 @@ use crate::model::Outcomes;
 use sim::Outcome;
 use std::collections::BTreeMap;
 
+/// The place of the kernel's report.
+const REPORT: &str = "the kernel's report: comparison.txt";
+
 /// Returns the notes for the first screen, the most important one first: cells that ran out of
 /// memory, outlying iterations, figures that no completed run has.
 pub(super) fn notes(
@@ -14,10 +17,16 @@ pub(super) fn notes(
     comparison: &Comparison,
     tables: &[SummaryTable],
 ) -> Vec<String> {
-    let killed = super::compare::out_of_memory(outcomes)
-        .map(|(sentence, _)| format!("{sentence}; the kernel's report: comparison.txt"));
+    let killed = super::compare::out_of_memory(outcomes).map(|(sentence, report)| match report {
+        "" => sentence,
+        _ => format!("{sentence}; {REPORT}"),
+    });
     let mut notes: Vec<String> = killed.collect();
-    notes.extend(kills(outcomes));
+    let reported = super::compare::went_on(outcomes).next().is_some();
+    notes.extend(kills(outcomes).into_iter().map(|said| match reported {
+        true => format!("{said}; {REPORT}"),
+        false => said,
+    }));
     notes.extend(comparison.cautions());
     let finished = |t: &SummaryTable| t.rows.iter().any(|r| !r.samples.is_empty());
     let any = tables.iter().any(finished);

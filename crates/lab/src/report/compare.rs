@@ -562,18 +562,37 @@ pub(super) fn out_of_memory(outcomes: &Outcomes) -> impl Iterator<Item = (String
     })
 }
 
-/// Describes, as text, the runs that ended out of memory: how many of each cell, after how long,
-/// and the kernel's report of the first of all; empty if there are none.
+/// Returns for each cell with runs that went on after the kernel had killed a process for memory a
+/// sentence with the number of such runs, and the kernel's reports of the first of them.
+pub(super) fn went_on(outcomes: &Outcomes) -> impl Iterator<Item = (String, &str)> {
+    let cells = outcomes.experiment.cells.iter().zip(&outcomes.results);
+    cells.filter_map(|(cell, results)| {
+        let ran = results.iter().flatten();
+        let mut killed = ran.clone().filter(|r| !r.kills.is_empty());
+        let first = killed.next()?;
+        let sentence = format!(
+            "{}: {} went on after the OOM killer in {} of {} iterations; its reports in the first:",
+            cell.group(),
+            cell.said(),
+            killed.count() + 1,
+            ran.count(),
+        );
+        Some((sentence, first.kills.as_str()))
+    })
+}
+
+/// Describes, as text, the runs in which memory ran out, those that ended so first: how many of
+/// each cell, after how long, and the kernel's report of the first of all; empty if there are none.
 pub fn oom_text(outcomes: &Outcomes) -> String {
     let mut out = String::new();
-    for (sentence, rest) in out_of_memory(outcomes) {
+    for (sentence, rest) in out_of_memory(outcomes).chain(went_on(outcomes)) {
         // One complete report is enough to see the state of such a machine.
         let rest = if out.is_empty() { rest } else { "" };
         let _ = writeln!(out, "{sentence}");
         for line in rest.lines() {
             let _ = writeln!(out, "    {line}");
             // The report is shown up to the first kill.
-            if line.starts_with("Killed process") {
+            if line.contains("Killed process") {
                 break;
             }
         }

@@ -166,6 +166,8 @@ pub fn simulate(spec: &RunSpec, control: &Control) -> RunResult {
         tracker: None,
         sim_ns: 1_000_000 * small,
         notes: Vec::new(),
+        kills: String::new(),
+        kills: String::new(),
         digest: digest(spec),
     }
 }

@@ -174,6 +174,10 @@ pub struct RunResult {
     pub sim_ns: u64,
     /// Anything a reader must know (lost dirty data, device errors), one sentence each.
     pub notes: Vec<String>,
+    /// The kernel's reports of processes that it killed for memory in a run that went on; empty if
+    /// there were none, or the run ended so (see its outcome).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kills: String,
     /// A digest of the complete event history: equal for equal runs.
     pub digest: u64,
 }
@@ -197,6 +201,7 @@ impl RunResult {
             tracker: None,
             sim_ns: 0,
             notes: Vec::new(),
+            kills: String::new(),
             digest: 0,
         }
     }

@@ -93,6 +93,7 @@ pub(super) fn gather<const T: bool>(
         tracker: tracker(mm),
         sim_ns: end,
         notes: notes(mm, spec, progress),
+        kills: String::new(),
         digest: w.sched.digest() ^ spec.seed,
     }
 }
