@@ -18,8 +18,24 @@ pub fn described(
     disk: Option<&Disk>,
     fit: Option<&Fit>,
 ) -> Result<Described, Failure> {
-    let options = describe::Options { name, disk, fit };
-    let described = describe::describe(captured, &options)
+    of_options(
+        captured,
+        &describe::Options {
+            name,
+            disk,
+            fit,
+            ..describe::Options::default()
+        },
+    )
+}
+
+/// Describes the machine with these additions to its capture, and checks that an experiment can use
+/// it.
+pub fn of_options(
+    captured: &Captured,
+    options: &describe::Options<'_>,
+) -> Result<Described, Failure> {
+    let described = describe::describe(captured, options)
         .map_err(|e| Failure::Input(miette!("this machine can't be described: {e}")))?;
     check(&described)?;
     Ok(described)

@@ -617,6 +617,16 @@ pub struct Machine {
     /// Save the files that were read as a tree for `--root`
     #[arg(long, value_name = "DIR", conflicts_with = "root")]
     pub save: Option<PathBuf>,
+    /// Explain a report of the OOM killer, or of a failed allocation, in this kernel log (`dmesg`,
+    /// `journalctl -k`; `-`: standard input), and describe its machine
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "save", "verify", "disk", "probe", "zoneinfo"])]
+    pub from_dmesg: Option<PathBuf>,
+    /// The report of the log to take, counted from 1
+    #[arg(long, value_name = "N", requires = "from_dmesg", default_value = "1")]
+    pub report: NonZeroUsize,
+    /// Describe a machine of which there is only the text of its /proc/zoneinfo
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "save", "verify", "disk", "probe"])]
+    pub zoneinfo: Option<PathBuf>,
     /// Compute watermarks, reserves and dirty limits with the engine's formulas and compare them
     /// with the kernel's; exit code 1 if one differs
     #[arg(long, conflicts_with_all = ["out", "probe"])]

@@ -201,6 +201,108 @@ impl Captured {
     }
 }
 
+/// Makes a machine of the text of `/proc/zoneinfo` alone. Settings that it does not show are the
+/// kernel's defaults, and it says nothing of CPUs, disks and swap; sentences without a full stop on
+/// that are returned, too.
+///
+/// # Errors
+/// The text is not that of /proc/zoneinfo, or has no zone with pages.
+pub fn of_zoneinfo(text: &str) -> Result<(Captured, Vec<String>), parse::ParseError> {
+    let zones = parse::zoneinfo(text)?;
+    if zones.iter().all(|z| z.managed == 0) {
+        return Err(parse::ParseError {
+            line: 1,
+            what: "no zone that has pages".into(),
+        });
+    }
+    // Pages by use stand with the first zone of each node since 4.8, with each zone before.
+    let sum = |name: &str| -> u64 {
+        let of = |line: &str| {
+            let mut words = line.split_whitespace();
+            let is = words.next() == Some(name);
+            is.then(|| words.next()?.parse::<u64>().ok()).flatten()
+        };
+        let pages = text
+            .lines()
+            .filter_map(of)
+            .map(|n| n.min(parse::MOST_PAGES));
+        pages.fold(0, u64::saturating_add).min(parse::MOST_PAGES)
+    };
+    let free: u64 = zones.iter().map(|z| z.free).sum();
+    let managed: u64 = zones.iter().map(|z| z.managed).sum();
+    let memory = [
+        ("MemTotal", managed),
+        ("MemFree", free),
+        ("AnonPages", sum("nr_active_anon") + sum("nr_inactive_anon")),
+        ("Active(file)", sum("nr_active_file")),
+        ("Inactive(file)", sum("nr_inactive_file")),
+    ];
+    let cpus = text.lines().filter_map(|l| l.trim().strip_prefix("cpu: "));
+    let most = cpus.filter_map(|n| n.trim().parse::<u32>().ok()).max();
+    let settings = Settings::of_marks(&zones);
+    let notes = vec![
+        "/proc/zoneinfo says nothing of dirty limits, swappiness, swap and disks: the kernel's defaults are \
+         assumed"
+            .to_owned(),
+        "/proc/zoneinfo does not name the kernel's release".to_owned(),
+    ];
+    let captured = Captured {
+        release: UNKNOWN_RELEASE.to_owned(),
+        cpus: (0..=most.unwrap_or(0).min(8191)).collect(),
+        node_cpus: BTreeMap::new(),
+        vmstat: [("nr_free_pages".to_owned(), free)].into(),
+        meminfo: memory
+            .map(|(name, pages)| (name.to_owned(), pages * 4))
+            .into(),
+        settings,
+        huge_pages: false,
+        lru_gen: None,
+        hz: None,
+        swaps: Vec::new(),
+        disks: Vec::new(),
+        root_device: None,
+        zones,
+    };
+    Ok((captured, notes))
+}
+
+/// The release that stands for an unknown one: that of the newest preset.
+pub const UNKNOWN_RELEASE: &str = "6.12 (the text does not say which)";
+
+impl Settings {
+    /// Returns the kernel's defaults, with what a machine's zones show of its settings:
+    /// `min_free_kbytes` is the sum of the min watermarks of all zones but HighMem and Movable (each
+    /// of which the kernel has rounded down to a page), and `watermark_scale_factor` follows from
+    /// the distance from min to low in the largest zone, unless a quarter of min decides on it.
+    pub(crate) fn of_marks(zones: &[Zone]) -> Self {
+        let low = |z: &&Zone| z.name != "HighMem" && z.name != "Movable" && z.managed > 0;
+        let low = || zones.iter().filter(low);
+        let factor = low().max_by_key(|z| z.managed).map_or(10, |zone| {
+            let [min, low, _] = zone.marks;
+            let distance = low.saturating_sub(min);
+            match distance > min / 4 + 1 {
+                // Rounded up: the kernel rounds the distance down to a page.
+                true => (distance * 10_000).div_ceil(zone.managed).clamp(1, 3000),
+                false => 10,
+            }
+        });
+        Self {
+            min_free_kbytes: low().map(|z| z.marks[0] * 4).sum::<u64>().max(1),
+            watermark_scale_factor: factor,
+            watermark_boost_factor: None,
+            lowmem_reserve_ratio: vec![256, 256, 32, 0, 0],
+            dirty_background_ratio: 10,
+            dirty_ratio: 20,
+            dirty_background_bytes: 0,
+            dirty_bytes: 0,
+            dirty_writeback_centisecs: 500,
+            dirty_expire_centisecs: 3000,
+            swappiness: 60,
+            vfs_cache_pressure: 100,
+        }
+    }
+}
+
 type Memory = (Vec<Zone>, BTreeMap<String, u64>, BTreeMap<String, u64>);
 
 /// Reads `/proc/zoneinfo`, `/proc/vmstat` and `/proc/meminfo` as close to one moment as possible:

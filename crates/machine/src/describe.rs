@@ -32,6 +32,10 @@ pub struct Options<'a> {
     pub disk: Option<&'a Disk>,
     /// A disk model fitted to measurements.
     pub fit: Option<&'a Fit>,
+    /// The source of the capture's figures, if it is not /proc and /sys: a phrase for the file.
+    pub source: Option<&'a str>,
+    /// Sentences, without a full stop, on what the capture assumes.
+    pub assumed: &'a [String],
 }
 
 /// A machine and its file.
@@ -53,7 +57,7 @@ pub struct Described {
 /// # Errors
 /// A zone has a type that the engine does not support.
 pub fn describe(captured: &Captured, options: &Options<'_>) -> Result<Described, UnknownZone> {
-    let mut notes = Vec::new();
+    let mut notes = options.assumed.to_vec();
     let (nodes, node_comments) = nodes(captured, &mut notes)?;
     let disk = disk(options, &mut notes);
     let (swap, swap_comment) = swap(captured, options.disk, &mut notes);
@@ -474,7 +478,8 @@ impl Writer<'_> {
     fn text(&self) -> Result<String, UnknownZone> {
         let (c, m) = (self.captured, self.machine);
         let mut out = format!(
-            "{HEADER} from /proc and /sys of Linux {}.\n",
+            "{HEADER} from {} of Linux {}.\n",
+            self.options.source.unwrap_or("/proc and /sys"),
             plain(&c.release)
         );
         out += "# Sizes are powers of 1024; pages have 4 KiB; a zone's size is what its allocator manages.\n";

@@ -3,6 +3,7 @@
 
 pub mod capture;
 pub mod describe;
+pub mod dmesg;
 pub mod era;
 pub mod parse;
 pub mod probe;

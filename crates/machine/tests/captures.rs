@@ -121,6 +121,7 @@ fn descriptions_are_what_they_say() {
             name: Some(name),
             disk: describe::likely_disk(&captured),
             fit: None,
+            ..describe::Options::default()
         };
         let described = describe::describe(&captured, &options).unwrap();
         let read: sim::spec::Machine = toml::from_str(&described.text).unwrap();

@@ -1,4 +1,4 @@
-//! The engine's `/proc/zoneinfo`, read by the parser for a kernel's.
+//! The engine's `/proc/zoneinfo` and its OOM reports, read by the parsers for a kernel's.
 
 use machine::parse;
 use sim::spec::RunSpec;
@@ -26,15 +26,16 @@ impl Listener for Kept {
     }
 }
 
-fn run(policy: mm::Policy, sysctl: &str) -> (RunResult, String) {
+/// Returns a run of `command` under this policy and these sysctls on a machine of 64 MiB.
+fn spec(policy: mm::Policy, sysctl: &str, command: &str) -> RunSpec {
     let machine = "name = '64M'\ncpus = 2\nnode = [{ zones = [{ zone = 'DMA', size = '16M' }, \
                    { zone = 'DMA32', size = '48M' }] }]\nboot = { kernel = '4M', dma = '1M', anon = '4M', cache = '0M' }\n\
                    disk = { kind = 'disk', capacity = '4G' }\n";
-    let spec = RunSpec {
+    RunSpec {
         machine: toml::from_str(&format!("{machine}sysctl = {{ {sysctl} }}\n")).expect("a machine"),
         filesystem: sim::FsKind::Xfs,
         policy,
-        workload: workload::parse("dd if=/dev/zero of=a bs=64k count=1600").expect("a command"),
+        workload: workload::parse(command).expect("a command"),
         changes: Vec::new(),
         membind: None,
         groups: sim::spec::Groups::default(),
@@ -46,7 +47,11 @@ fn run(policy: mm::Policy, sysctl: &str) -> (RunResult, String) {
         check_full: false,
         track_pages: false,
         time_limit_ns: 0,
-    };
+    }
+}
+
+fn run(policy: mm::Policy, sysctl: &str) -> (RunResult, String) {
+    let spec = spec(policy, sysctl, "dd if=/dev/zero of=a bs=64k count=1600");
     let kept = Kept::default();
     let control = Control::default();
     *control.listener.lock().expect("no panic") = Some(Box::new(kept.clone()));
@@ -119,4 +124,29 @@ fn a_boost_has_its_line() {
     parse::zoneinfo(&text).expect("as a kernel's");
     let (_, text) = run(mm::Policy::linux_3_0(), "");
     assert!(numbers(&text, "boost").is_empty());
+}
+
+/// The engine's OOM report has the machine's zones and watermarks, and is explained as a kernel's.
+#[test]
+fn the_engine_s_oom_report_is_a_machine() {
+    for preset in ["linux-3.1", "linux-6.12"] {
+        let policy = mm::Policy::preset(preset).expect("a preset");
+        let spec = spec(policy, "", "desktop -w 80M -p 4K -i 50ms -t 2s");
+        let Outcome::Oom { report } = sim::run(&spec, &Control::default()).outcome else {
+            panic!("{preset}: memory did not run out");
+        };
+        let reports = machine::dmesg::parse(&report).expect("a report");
+        let first = &reports[0];
+        assert_eq!(first.killed[0].name, "desktop", "{preset}");
+        let (captured, _) = machine::dmesg::captured(first).expect("zones");
+        let described =
+            machine::describe::describe(&captured, &machine::describe::Options::default());
+        let zones = &described.expect("a machine").machine.nodes[0].zones;
+        assert_eq!(*zones, spec.machine.nodes[0].zones, "{preset}");
+        let told = machine::dmesg::explain(first).join("\n");
+        assert!(
+            told.contains("without swap nothing of theirs can be reclaimed"),
+            "{told}"
+        );
+    }
 }

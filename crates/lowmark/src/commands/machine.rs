@@ -1,5 +1,7 @@
 //! `lowmark machine`.
 
+mod reported;
+
 use crate::cli;
 use crate::text;
 use front::failure::Failure;
@@ -24,6 +26,12 @@ const LOOKS: usize = 50;
 /// Describes this machine or a saved one as a machine file, after measuring its disk if asked for
 /// (`--probe`); or compares its figures with the engine's formulas (`--verify`).
 pub fn run(args: &cli::Machine) -> Result<(), Failure> {
+    if let Some(log) = &args.from_dmesg {
+        return reported::of_log(args, log);
+    }
+    if let Some(zoneinfo) = &args.zoneinfo {
+        return reported::of_zoneinfo(args, zoneinfo);
+    }
     let root = root(args.root.as_deref())?;
     let captured = Captured::read(&root).map_err(unreadable)?;
     if let Some(dir) = &args.save {
@@ -321,5 +329,45 @@ mod tests {
             ..args(&["--verify"])
         };
         assert!(matches!(run(&altered), Err(Failure::System(_))));
+    }
+
+    /// A log with a report makes a machine file that an experiment can use; one without is refused.
+    #[test]
+    fn a_kernel_s_report_is_written_as_a_machine() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, out) = (dir.path().join("dmesg"), dir.path().join("m.toml"));
+        let report = "[ 1.5] dd invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0\n\
+            CPU: 1 PID: 5 Comm: dd Not tainted 6.12.0 #1\nMem-Info:\nactive_anon:10 inactive_anon:30000\n free:100\n\
+            Node 0 Normal free:400kB min:2000kB low:2500kB high:3000kB present:131072kB managed:131072kB\n\
+            Out of memory: Killed process 5 (dd) total-vm:9kB, anon-rss:110000kB, file-rss:0kB\n";
+        let machine = |more: &[&str]| {
+            let all = ["lowmark", "machine", "--from-dmesg", log.to_str().unwrap()];
+            match cli::Cli::parse_from(all.iter().chain(more)).command {
+                cli::Command::Machine(args) => run(&args),
+                other => panic!("{other:?}"),
+            }
+        };
+        std::fs::write(&log, report).unwrap();
+        machine(&["--out", out.to_str().unwrap()]).unwrap();
+        let text = std::fs::read_to_string(&out).unwrap();
+        assert!(
+            text.contains("size = \"128M\"") && text.contains("cpus = 2"),
+            "{text}"
+        );
+        assert!(matches!(
+            machine(&["--report", "2"]),
+            Err(Failure::Input(_))
+        ));
+        std::fs::write(&log, "nothing\n").unwrap();
+        assert!(matches!(machine(&[]), Err(Failure::Input(_))));
+        let group = "dd invoked oom-killer: gfp_mask=0xcc0, order=0\nmemory: usage 4kB, limit 4kB, failcnt 1\n";
+        std::fs::write(&log, group).unwrap();
+        machine(&[]).unwrap();
+        let other = dir.path().join("n.toml");
+        assert!(matches!(
+            machine(&["--out", other.to_str().unwrap()]),
+            Err(Failure::Input(_))
+        ));
+        assert!(!other.exists());
     }
 }

@@ -73,9 +73,8 @@ impl Here {
         };
         let described = captured.as_ref().map_err(Clone::clone).and_then(|c| {
             let options = describe::Options {
-                name: None,
                 disk: describe::likely_disk(c),
-                fit: None,
+                ..describe::Options::default()
             };
             describe::describe(c, &options).map_err(|e| e.to_string())
         });

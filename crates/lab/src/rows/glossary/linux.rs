@@ -109,7 +109,8 @@ pub(super) const WORDS: &[Word] = &[
             "sacrifice child",
         ],
         "Out of memory: an allocation found no page after reclaim had failed for several rounds, and the process with the most memory is \
-         killed. Modelled, with the kernel's report in `comparison.txt` of the results; oom_score_adj, limits of control groups and systemd-oomd are not.",
+         killed. Modelled, with the kernel's report in `comparison.txt` of the results; oom_score_adj, limits of control groups and systemd-oomd are not. \
+         `lowmark machine --from-dmesg FILE` explains a report of a real machine and makes a machine file of it.",
         &["Mem-Info", "other endings"],
     ),
     word(
