@@ -160,6 +160,13 @@ fn stored(run: &Path, json: bool) -> Result<(), Failure> {
 /// before and after, and a kernel's trace. Without `--elapsed` rows per second are left out.
 fn foreign(args: &Report) -> Result<Outcomes, Failure> {
     let mut result = match &args.vmstat[..] {
+        [alone] => {
+            let text = snapshot(alone, "vmstat", "nr_free_pages")?;
+            let mut result = of_snapshots([&at_boot(&text), &text], None);
+            let note = "one text of /proc/vmstat: everything since boot, not what one workload did";
+            result.notes.push(note.to_owned());
+            result
+        }
         [before, after] => {
             let read = |path: &PathBuf, of: &str, must: &str| snapshot(path, of, must);
             let vmstat = [
@@ -205,6 +212,12 @@ fn foreign(args: &Report) -> Result<Outcomes, Failure> {
         text,
         vec![measured],
     ))
+}
+
+/// Returns the text of /proc/vmstat as it was at boot: the same names, each 0.
+fn at_boot(vmstat: &str) -> String {
+    let names = vmstat.lines().filter_map(|l| l.split_whitespace().next());
+    names.map(|name| format!("{name} 0\n")).collect()
 }
 
 /// The longest snapshot that is read, in bytes: /proc/zoneinfo of a machine with many CPUs and
