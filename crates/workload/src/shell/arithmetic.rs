@@ -4,7 +4,8 @@
 //! `&`, `==` `!=`, `<` `<=` `>` `>=`, `<<` `>>`, `+` `-`, `*` `/` `%`, unary `+` `-` `!` `~` and
 //! parentheses. Constants are decimal, octal (`017`) or hexadecimal (`0x1f`). Results wrap; shifts
 //! take the low six bits of their count, as x86-64 and with it the usual shells do. A branch that C
-//! would not evaluate may divide by zero. There are no variables, and so no assignments.
+//! would not evaluate may divide by zero. The only variables are those of loops, and there are no
+//! assignments.
 //!
 //! Reference: POSIX.1-2017, Shell & Utilities, 1.1.2.1 Arithmetic Precision and Operations and
 //! 2.6.4 Arithmetic Expansion.
@@ -298,19 +299,14 @@ impl Evaluator<'_, '_> {
                     return self.deeper(|s| s.until_close(here.start, live));
                 }
                 let name = self.name();
-                Err(CommandError::new(
-                    here.start..self.at.pos,
-                    format!("variables and command substitution aren't accepted: ${name}"),
-                    OPERANDS,
-                ))
+                let what =
+                    || format!("variables and command substitution aren't accepted: ${name}");
+                self.variable(&name, here.start, what)
             }
             c if c == '_' || c.is_ascii_alphabetic() => {
                 let name = self.name();
-                Err(CommandError::new(
-                    here.start..self.at.pos,
-                    format!("variables aren't accepted: {name}"),
-                    OPERANDS,
-                ))
+                let what = || format!("variables aren't accepted: {name}");
+                self.variable(&name, here.start, what)
             }
             _ => Err(CommandError::new(
                 here,
@@ -318,6 +314,22 @@ impl Evaluator<'_, '_> {
                 OPERANDS,
             )),
         }
+    }
+
+    /// Returns the number that a loop's variable holds. `start` is where it stands in the line, and
+    /// `none` the message if there is no such variable.
+    fn variable(
+        &self,
+        name: &str,
+        start: usize,
+        none: impl FnOnce() -> String,
+    ) -> Result<i64, CommandError> {
+        let what = match self.at.variable(name).map(str::parse) {
+            Some(Ok(number)) => return Ok(number),
+            Some(Err(_)) => format!("`{name}` is not a decimal number"),
+            None => none(),
+        };
+        Err(CommandError::new(start..self.at.pos, what, OPERANDS))
     }
 
     /// Reads letters, digits and underscores, and returns them; empty if none follows.

@@ -7,9 +7,17 @@ pub(super) struct Cursor<'a> {
     pub(super) line: &'a str,
     /// The next byte; always on a character boundary.
     pub(super) pos: usize,
+    /// The variables of the loops around it, the innermost last: name and value.
+    pub(super) variables: Vec<(String, String)>,
 }
 
 impl Cursor<'_> {
+    /// Returns the value of a loop's variable; `None` if there is none of that name.
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        let found = self.variables.iter().rev().find(|(n, _)| n == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
     /// Returns the next character as it stands in the line, without moving; `None` at the end.
     pub(super) fn raw(&self) -> Option<char> {
         self.line[self.pos..].chars().next()

@@ -2,9 +2,10 @@
 //!
 //! Accepted: words with single quotes, double quotes and backslash escapes; comments; line
 //! continuation; `$(( … ))`; bash's `{1..16}`, once a word; lists of commands joined by `;`,
-//! newline, `&&` and `&`; and the redirections `>/dev/null`, `2>/dev/null` and `2>&1`, which have
-//! no effect here and are dropped. All other syntax (variables, command substitution, globs, pipes,
-//! files as input or output, control structures) is refused with its place in the line.
+//! newline, `&&` and `&`; `( … )`, `{ …; }` and `for NAME in WORDS; do …; done` with `$NAME` inside
+//! it; and the redirections `>/dev/null`, `2>/dev/null` and `2>&1`, which have no effect here and
+//! are dropped. All other syntax (other variables, command substitution, globs, pipes, files as
+//! input or output, conditions) is refused with its place in the line.
 //!
 //! A [`Word`] records from where in the line each of its bytes came, so that an error about an
 //! operand can point at the wrong digit even inside quotes or an arithmetic expansion.
@@ -13,12 +14,14 @@
 //! Expansion, 2.7 Redirection, 2.9.3 Lists.
 
 mod arithmetic;
+mod compound;
 mod cursor;
 mod word;
 
 pub use word::Word;
 
 use crate::error::CommandError;
+use compound::Within;
 use cursor::Cursor;
 use std::ops::Range;
 
@@ -65,6 +68,7 @@ const PLAIN_WORDS: &str =
     "plain words, quotes, \\ escapes, $(( … )) arithmetic; quote the character to mean itself";
 const REDIRECTIONS: &str = ">/dev/null, 2>/dev/null and 2>&1 (output is not kept)";
 const SEPARATORS: &str = "commands separated by ;, newline, && or &";
+const CONTROL: &str = "for NAME in WORDS; do COMMANDS; done, ( COMMANDS ), and commands separated by ;, newline, && or &";
 const RESERVED: [&str; 15] = [
     "if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "while", "until", "for", "{",
     "}", "!",
@@ -88,6 +92,12 @@ struct Parser<'a> {
     number: Option<i64>,
     /// The number of words made from sequences.
     made: u64,
+    /// The number of passes through loops.
+    passes: u64,
+    /// The number of compound commands around the cursor.
+    depth: usize,
+    /// Whether the words of a loop's head are read, among which no command begins.
+    in_head: bool,
     lists: Vec<AndList>,
     commands: Vec<SimpleCommand>,
     words: Vec<Word>,
@@ -101,10 +111,17 @@ impl<'a> Parser<'a> {
     /// Makes a parser at the start of a line, with nothing read.
     fn new(line: &'a str) -> Self {
         Self {
-            at: Cursor { line, pos: 0 },
+            at: Cursor {
+                line,
+                pos: 0,
+                variables: Vec::new(),
+            },
             sequence: None,
             number: None,
             made: 0,
+            passes: 0,
+            depth: 0,
+            in_head: false,
             lists: Vec::new(),
             commands: Vec::new(),
             words: Vec::new(),
@@ -113,9 +130,16 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads the whole line and returns its lists of commands. Separators end the current command
-    /// or list, and everything else begins a word or a redirection.
+    /// Reads the whole line and returns its lists of commands.
     fn lists(mut self) -> Result<Vec<AndList>, CommandError> {
+        self.until(None)?;
+        Ok(self.lists)
+    }
+
+    /// Reads lists of commands to the end of the line or, inside a compound command, up to and with
+    /// the word that ends it. Separators end the current command or list, and everything else
+    /// begins a word or a redirection.
+    fn until(&mut self, within: Option<&Within>) -> Result<(), CommandError> {
         while let Some(c) = self.at.peek() {
             let start = self.at.pos;
             match c {
@@ -167,6 +191,13 @@ impl<'a> Parser<'a> {
                         SEPARATORS,
                     ));
                 }
+                '(' if self.words.is_empty() && self.redirection.is_none() => {
+                    self.compound(None)?;
+                }
+                ')' if matches!(within, Some(Within::Subshell(_))) => {
+                    self.at.bump();
+                    return self.end_lists();
+                }
                 '(' | ')' => {
                     return Err(CommandError::new(
                         self.at.here(),
@@ -175,14 +206,26 @@ impl<'a> Parser<'a> {
                     ));
                 }
                 '<' | '>' => self.redirect(start, None)?,
-                _ => self.word_or_redirection()?,
+                _ => {
+                    if self.word_or_redirection(within)? {
+                        return self.end_lists();
+                    }
+                }
             }
         }
+        match within {
+            Some(within) => Err(within.open()),
+            None => self.end_lists(),
+        }
+    }
+
+    /// Ends the last command and list at the end of the line or of a compound command.
+    fn end_lists(&mut self) -> Result<(), CommandError> {
         if self.and.is_some() || !self.words.is_empty() || self.redirection.is_some() {
             self.end_command()?;
-            self.end_list(false);
         }
-        Ok(self.lists)
+        self.end_list(false);
+        Ok(())
     }
 
     /// Ends a command at a separator, which requires one before it. `start` is the offset of the
@@ -235,10 +278,19 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads a word of the command, or a redirection with a descriptor such as `2>`. A word with a
-    /// sequence such as `a{1..3}` becomes one word for each number.
-    fn word_or_redirection(&mut self) -> Result<(), CommandError> {
+    /// sequence such as `a{1..3}` becomes one word for each number. Returns true if the word ends
+    /// the compound command `within`; a word that begins one is read with all that belongs to it.
+    fn word_or_redirection(&mut self, within: Option<&Within>) -> Result<bool, CommandError> {
         let start = self.at.pos;
         let word = self.word()?;
+        if self.words.is_empty() && self.redirection.is_none() && self.sequence.is_none() {
+            if Self::ends(within, &word) && self.and.is_none() {
+                return Ok(true);
+            }
+            if !self.in_head && self.compound(Some(&word))? {
+                return Ok(false);
+            }
+        }
         if let Some(Sequence { from, to, span }) = self.sequence.take() {
             self.made += from.abs_diff(to) + 1;
             if self.made > MOST_WORDS {
@@ -259,15 +311,16 @@ impl<'a> Parser<'a> {
                 self.words.push(word);
             }
             (self.sequence, self.number) = (None, None);
-            return Ok(());
+            return Ok(false);
         }
         // Digits directly before `<` or `>` are the number of a file descriptor.
         let descriptor = !word.quoted && word.text.bytes().all(|b| b.is_ascii_digit());
         if descriptor && matches!(self.at.peek(), Some('<' | '>')) {
-            return self.redirect(word.span.start, Some(&word));
+            self.redirect(word.span.start, Some(&word))?;
+            return Ok(false);
         }
         self.words.push(word);
-        Ok(())
+        Ok(false)
     }
 
     /// Reads a redirection that begins at `start`; the cursor is at `<` or `>`. `descriptor` is the
@@ -500,7 +553,16 @@ impl<'a> Parser<'a> {
                 }
                 let name = &self.at.line[name..self.at.pos];
                 let what = format!("variables aren't accepted: ${name}");
-                Err(refuse_expansion(start..self.at.pos, what))
+                self.variable(word, name, start, what)
+            }
+            Some('{')
+                if self
+                    .braced()
+                    .is_some_and(|name| self.at.variable(name).is_some()) =>
+            {
+                let name = self.braced().unwrap_or_default();
+                self.at.pos += name.len() + 2;
+                self.variable(word, name, start, String::new())
             }
             Some(c @ ('{' | '0'..='9' | '@' | '*' | '#' | '?' | '-' | '$' | '!')) => {
                 let what = format!("variables aren't accepted: ${c}");
@@ -519,6 +581,32 @@ impl<'a> Parser<'a> {
                 Ok(())
             }
         }
+    }
+}
+
+impl<'a> Parser<'a> {
+    /// Returns the name in `{NAME}` at the cursor; `None` if that does not stand there.
+    fn braced(&self) -> Option<&'a str> {
+        let line: &'a str = self.at.line;
+        let (name, _) = line[self.at.pos..].strip_prefix('{')?.split_once('}')?;
+        Some(name)
+    }
+
+    /// Appends the value of a loop's variable to the word; `start` is the place of its `$`. Fails
+    /// with the message `none` if there is no such variable.
+    fn variable(
+        &self,
+        word: &mut Word,
+        name: &str,
+        start: usize,
+        none: String,
+    ) -> Result<(), CommandError> {
+        let Some(value) = self.at.variable(name) else {
+            return Err(refuse_expansion(start..self.at.pos, none));
+        };
+        word.push_expansion(value, start..self.at.pos);
+        word.quoted = true;
+        Ok(())
     }
 }
 
@@ -553,8 +641,8 @@ fn refuse_shell_words(word: &Word) -> Result<(), CommandError> {
     if !word.quoted && RESERVED.contains(&word.text.as_str()) {
         return Err(CommandError::new(
             word.span.clone(),
-            format!("`{}`: control structures aren't accepted", word.text),
-            SEPARATORS,
+            format!("`{}`: this control structure isn't accepted", word.text),
+            CONTROL,
         ));
     }
     // `NAME=value` is an assignment whether or not the value is quoted, if the name is plain.

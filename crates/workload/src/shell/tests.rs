@@ -113,6 +113,51 @@ fn lists_of_commands() {
     assert_eq!(shape(" \n# nothing\n"), "");
 }
 
+/// Loops, subshells and braces give the words that a shell gives.
+#[test]
+fn compound_commands_are_those_of_sh() {
+    for line in [
+        "for i in 1 2 3; do p a$i ${i}b \"$i c\" $((i * 2)) $(($i+1)); done",
+        "for i in $(seq 2 4) x\ndo\np $i; p second\ndone",
+        "for i in 1 2; do for j in a b; do p $i$j; done; p end $i; done; p $((1))",
+        "(p a; p b); { p c; p d; }; p e",
+        "(p a && p b) && p c",
+        "p a && (p b; p c)",
+        "( (p a); p b ) >/dev/null 2>&1; p c",
+        "for for in in do; do p $for; done",
+        "for i in $(seq 3 -2 -1); do p $i; done;\n\n# a comment\np $((5))",
+    ] {
+        let script = format!("exec 3>&1; p() {{ printf '%s\\0' \"$@\" \"\" >&3; }}; {line}");
+        let out = std::process::Command::new("sh")
+            .arg("-c")
+            .arg(&script)
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{line:?}");
+        let text = String::from_utf8(out.stdout).unwrap();
+        let expected: Vec<&str> = text.split_terminator('\0').collect();
+        let mut words = Vec::new();
+        for command in parse(line).unwrap_or_else(|e| panic!("{line:?}: {e}")) {
+            for command in command.commands {
+                words.extend(command.words[1..].iter().map(|w| w.text.clone()));
+                words.push(String::new());
+            }
+        }
+        assert_eq!(words, expected, "{line:?}");
+    }
+}
+
+#[test]
+fn compound_commands_make_lists() {
+    assert_eq!(shape("for i in 1 2; do a & done; wait"), "a& a& wait");
+    assert_eq!(shape("for i in 1 2; do a; b; done & c"), "a+b+a+b& c");
+    assert_eq!(shape("(a; b) & (c && d) & wait"), "a+b& c+d& wait");
+    assert_eq!(shape("(a & b; wait); c"), "a& b wait c");
+    assert_eq!(shape("a && (b; c) && d; e"), "a+b+c+d e");
+    assert_eq!(shape("{ a; b; } && c"), "a+b+c");
+    assert_eq!(shape("((a); b)\nc"), "a b c");
+}
+
 #[test]
 fn what_is_not_accepted_is_named_and_placed() {
     for (line, place, message) in [
@@ -135,7 +180,32 @@ fn what_is_not_accepted_is_named_and_placed() {
         ("a >&2", ">&2", "redirection"),
         ("a 2>", "2>", "to nothing"),
         ("a &>/dev/null", "&>", "background"),
-        ("(a)", "(", "subshells"),
+        ("a (b)", "(", "subshells"),
+        ("a)", ")", "subshells"),
+        ("(a", "(", "no `)` ends this"),
+        ("()", "(", "no command in here"),
+        ("(a) b", "b", "a separator is missing"),
+        ("(a | b)", "|", "pipes"),
+        ("(a &) &", "(", "in the background"),
+        ("(a; wait) && b", "(", "in the background"),
+        ("{ a; ", "{", "no `}` ends this"),
+        ("for i in 1; do a; ", "for", "no `done` ends this"),
+        ("for 1 in 1; do a; done", "1", "no name"),
+        ("for i on 1; do a; done", "on", "`in` is missing"),
+        ("for i in; do a; done", "for", "no words"),
+        ("for i in 1; a; done", "a", "`do` is missing"),
+        ("for i in 1; do done", "for", "no command in here"),
+        ("for i in 'a b'; do x $i; done", "'a b'", "blank"),
+        ("for i in $(seq x); do a; done", "$(seq x)", "whole numbers"),
+        ("for i in 1; do a $j; done", "$j", "$j"),
+        ("for i in x; do a $((i)); done", "i", "not a decimal number"),
+        (
+            "for i in {1..1000}; do for j in 1 2; do a; done; done",
+            "for",
+            "too many",
+        ),
+        ("done", "done", "control"),
+        ("while a; do b; done", "while", "control"),
         ("a 'b", "'", "never closed"),
         ("a \"b'", "\"", "never closed"),
         ("a b\\", "\\", "backslash"),
@@ -145,7 +215,6 @@ fn what_is_not_accepted_is_named_and_placed() {
         ("a ;; b", ";", "before"),
         ("& a", "&", "before"),
         (">/dev/null", ">/dev/null", "without a command"),
-        ("for i in 1", "for", "control"),
         ("X=1 a", "X=", "`X`"),
         ("X=\"1\" a", "X=", "`X`"),
         ("a b\0", "\0", "NUL"),
@@ -204,6 +273,7 @@ fn shellish() -> impl Strategy<Value = String> {
         4 => proptest::sample::select(vec![
             " ", "\t", "\n", "\\", "\\\n", "'", "\"", "$", "$((", "))", "(", ")", ";", "&", "&&",
             "|", ">", "<", "2>&1", ">/dev/null", "#", "=", "1", "08", "0x", "+", "-", "<<", "?",
+            "for i in 1 2;", "for", " in ", "do ", "done", "$i", "${i}", "{ ", "; }", "$(seq 2)",
             ":", "a", "é", "`", "*", "~", "\r", "\0",
         ]).prop_map(str::to_owned),
         1 => any::<char>().prop_map(String::from),
