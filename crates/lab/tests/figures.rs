@@ -22,6 +22,10 @@ const LINES: &[(&str, &str)] = &[
     ("cp", "truncate -s 1M x; cp x y"),
     ("dd", "dd if=/dev/zero of=x bs=64k count=16"),
     ("desktop", "desktop -w 1M -p 1M -n 4 -f 2 -t 500ms"),
+    (
+        "drop_caches",
+        "dd if=/dev/zero of=x bs=64k count=16; sync; drop_caches",
+    ),
     ("find", "fs_mark -d tree -n 20 -s 4096 -k; find tree"),
     (
         "fs_mark",

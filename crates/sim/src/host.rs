@@ -508,6 +508,12 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         }
     }
 
+    async fn drop_caches(&self, what: u8) -> HostResult<()> {
+        self.calls(Bottom::Other, 1);
+        self.mm.drop_caches(what).await;
+        Ok(())
+    }
+
     async fn unmount(&self, path: &str) -> HostResult<workload::Unmounted> {
         self.unmount_at(path).await
     }

@@ -136,6 +136,11 @@ impl Programs<'_> {
                 let path = self.path("cut");
                 format!("truncate -s {} {path}; cat {path}", self.size(0, 1))
             }
+            "drop_caches" => format!(
+                "{}; drop_caches {}",
+                self.simple(),
+                1 + self.d.between(0, 2)
+            ),
             "umount" => format!("{}; umount /", self.simple()),
             // A program not known here is called without operands.
             other => other.to_owned(),

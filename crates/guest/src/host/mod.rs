@@ -493,6 +493,12 @@ impl Host for TaskHost {
         synced.map_err(|e| error(&o.path, e))
     }
 
+    /// Writes to /proc/sys/vm/drop_caches.
+    async fn drop_caches(&self, what: u8) -> HostResult<()> {
+        let path = "/proc/sys/vm/drop_caches";
+        std::fs::write(path, what.to_string()).map_err(|e| HostError::Io(format!("{path}: {e}")))
+    }
+
     async fn sync_all(&self) -> HostResult<()> {
         rustix::fs::sync();
         Ok(())

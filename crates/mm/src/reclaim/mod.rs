@@ -7,6 +7,7 @@ pub(crate) mod compaction;
 pub mod congestion;
 pub(crate) mod cost;
 pub mod direct;
+pub mod drop_caches;
 pub(crate) mod eviction;
 pub(crate) mod isolate;
 pub mod kswapd;

@@ -113,6 +113,12 @@ pub trait Host {
     fn sync(&self, fd: Fd, data_only: bool) -> impl Future<Output = HostResult<()>>;
     /// sync(2): returns when all data that was dirty is on the device.
     fn sync_all(&self) -> impl Future<Output = HostResult<()>>;
+    /// A write to /proc/sys/vm/drop_caches: frees clean page cache (bit 0 of `what`), and dentries
+    /// and inodes (bit 1). The default fails, as not every host can.
+    fn drop_caches(&self, what: u8) -> impl Future<Output = HostResult<()>> {
+        let _ = what;
+        async { Err(HostError::Unsupported("dropping all caches".to_owned())) }
+    }
     /// umount(2) of the filesystem mounted on a directory.
     fn unmount(&self, path: &str) -> impl Future<Output = HostResult<Unmounted>> {
         let _ = path;

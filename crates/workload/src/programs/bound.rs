@@ -167,9 +167,36 @@ fn of_list(operands: &[Word]) -> First<'_> {
 /// Parses `--cpunodebind=1` of numactl. Returns the node's CPUs and the operands after them; `None`
 /// if there are no operands.
 fn of_node(operands: &[Word]) -> First<'_> {
-    let (bind, rest) = operands.split_first()?;
+    let (bind, mut rest) = operands.split_first()?;
+    let memory = [
+        "-m",
+        "--membind",
+        "-i",
+        "--interleave",
+        "-p",
+        "--preferred",
+        "-l",
+        "--localalloc",
+    ];
+    if memory
+        .iter()
+        .any(|option| bind.text.split('=').next() == Some(*option))
+    {
+        let what = format!(
+            "`{}`: memory policies of one program are not modelled",
+            bind.text
+        );
+        let accepted =
+            format!("{NUMACTL}; `membind` in [workload] binds the memory of the whole script");
+        return Some(Err(CommandError::new(bind.span.clone(), what, accepted)));
+    }
     let mut names = ["--cpunodebind=", "-N"].into_iter();
-    let node = names.find_map(|n| bind.text.strip_prefix(n));
+    let mut node = names.find_map(|n| bind.text.strip_prefix(n));
+    // The number may be a word of its own: `-N 0`.
+    if ["-N", "--cpunodebind"].contains(&bind.text.as_str()) {
+        let (number, behind) = rest.split_first()?;
+        (node, rest) = (Some(&number.text[..]), behind);
+    }
     let node = node.and_then(|n| n.parse().ok()).ok_or_else(|| {
         let what = format!("`{}` binds to no node", bind.text);
         CommandError::new(bind.span.clone(), what, NUMACTL)
@@ -220,6 +247,7 @@ mod tests {
         );
         let node = cpus("numactl --cpunodebind=3 sleep 1").unwrap();
         assert_eq!(node, (Cpus::OfNode(3), "sleep"));
+        assert_eq!(cpus("numactl -N 2 sleep 1").unwrap().0, Cpus::OfNode(2));
         assert_eq!(cpus("numactl -N0 sleep 1").unwrap().0, Cpus::OfNode(0));
     }
 
@@ -244,6 +272,8 @@ mod tests {
             ("taskset 3 sleep 1", "taskset 3 sleep 1"),
             ("numactl --cpunodebind=x sleep 1", "--cpunodebind=x"),
             ("numactl --membind=0 sleep 1", "--membind=0"),
+            ("numactl -m 0 sleep 1", "-m"),
+            ("numactl -N", "numactl -N"),
             ("taskset -c 0 taskset -c 1 sleep 1", "taskset"),
             ("taskset -c 0 sleep x", "x"),
         ] {

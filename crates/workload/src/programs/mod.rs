@@ -6,6 +6,7 @@ pub mod cgexec;
 pub mod copy;
 pub mod dd;
 pub mod desktop;
+pub mod drop_caches;
 pub mod fs_mark;
 pub mod mapped_file_stream;
 pub mod memhog;
@@ -130,6 +131,7 @@ programs! {
     Cp = copy::Cp,
     Dd = dd::Dd,
     Desktop = desktop::Desktop,
+    DropCaches = drop_caches::DropCaches,
     Find = tree::Find,
     Fio = crate::fio::Worker,
     FsMark = fs_mark::FsMark,
@@ -166,13 +168,11 @@ fn instead_of(name: &str) -> Option<&'static str> {
         "ioping" | "iozone" | "bonnie++" | "filebench" => {
             "a fio job (`lowmark run --fio FILE`), tiobench, fs_mark"
         }
-        "bash" | "sh" | "nice" | "ionice" | "sudo" | "time" => {
-            "the program itself; CPU and I/O priorities are not modelled"
-        }
+        "bash" | "sh" => "the commands themselves, without `-c`",
         "timeout" => "a program's own limit (fio runtime, fs_mark -t, burst -n), or `time_limit_s`",
-        "echo" | "true" | ":" => "sleep 0",
+        "echo" | "true" | ":" => "sleep 0; or `echo 3 > /proc/sys/vm/drop_caches`",
         "mount" | "mkfs" => "a disk with `mount` in the machine",
-        "sysctl" => "`[machine.sysctl]`, or [[at]] during the run",
+        "sysctl" => "`[machine.sysctl]`, or [[at]] during the run; here vm.drop_caches alone",
         _ => return None,
     })
 }

@@ -4,7 +4,7 @@ use super::{Process, Script, Step};
 use crate::error::CommandError;
 use crate::program::{MOST_FILES, MOST_PROCESSES, Program};
 use crate::programs::{self, Command};
-use crate::shell::{self, AndList, Word};
+use crate::shell::{self, AndList, SimpleCommand, Word};
 use std::ops::Range;
 
 /// Parses a shell command line; [`shell`] documents the supported part of the shell.
@@ -16,7 +16,8 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
     let mut steps = Vec::new();
     // A background program that does not end by itself.
     let mut endless = None;
-    for list in &shell::parse(line)? {
+    let lists = shell::parse(line)?;
+    for list in &lists {
         let step = step(list)?;
         let here = endless_in(list, &step);
         let waits_for = match &step {
@@ -50,6 +51,7 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
     }
     let mut script = Script {
         steps,
+        notes: notes(&lists),
         line: line.to_owned(),
         ..Script::default()
     };
@@ -70,6 +72,94 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
         ));
     }
     Ok(script)
+}
+
+/// Programs that run another one and change nothing that is modelled: each name, the options that
+/// have a value of their own, and what is said of it in the results, if anything.
+const PREFIXES: &[(&str, &[&str], Option<&str>)] = &[
+    ("sudo", &["-u", "-g"], None),
+    ("time", &["-f", "-o"], None),
+    ("nohup", &[], None),
+    ("nice", &["-n"], Some(NO_PRIORITIES)),
+    ("ionice", &["-c", "-n"], Some(NO_PRIORITIES)),
+    ("chrt", &[], Some(NO_PRIORITIES)),
+];
+
+const NO_PRIORITIES: &str = "priorities of the CPU and of I/O (nice, ionice, chrt) are not \
+                             modelled: the programs ran with those of others";
+
+/// A command without the programs before it that only run it.
+struct Plain {
+    words: Vec<Word>,
+    /// What is to be said in the results of the programs that were taken off.
+    said: Vec<&'static str>,
+}
+
+/// Returns a command without `sudo`, `nice` and the like before it, and a write to
+/// /proc/sys/vm/drop_caches, by `echo` or sysctl(8), as the program `drop_caches`.
+///
+/// # Errors
+/// Nothing is left to run, or another program's output goes to /proc/sys/vm/drop_caches.
+fn plain(command: &SimpleCommand) -> Result<Plain, CommandError> {
+    let (mut words, mut said) = (&command.words[..], Vec::new());
+    while let Some((_, valued, says)) = PREFIXES.iter().find(|p| p.0 == words[0].text) {
+        let mut rest = &words[1..];
+        while let Some(option) = rest.first().filter(|w| w.text.starts_with('-')) {
+            let value = usize::from(valued.contains(&option.text.as_str()));
+            rest = &rest[(1 + value).min(rest.len())..];
+        }
+        // chrt(1) has the priority before the program.
+        if words[0].text == "chrt" && rest.first().is_some_and(|w| w.text.parse::<u32>().is_ok()) {
+            rest = &rest[1..];
+        }
+        if rest.is_empty() {
+            return Err(CommandError::new(
+                words[0].span.clone(),
+                format!("`{}` runs no program", words[0].text),
+                format!("{} PROGRAM …", words[0].text),
+            ));
+        }
+        said.extend(*says);
+        words = rest;
+    }
+    let mut words = words.to_vec();
+    if let Some(place) = &command.drops_caches {
+        if words[0].text != "echo" || words.len() != 2 {
+            return Err(CommandError::new(
+                place.clone(),
+                "only echo's output may go there",
+                "echo 1, 2 or 3 > /proc/sys/vm/drop_caches",
+            ));
+        }
+        "drop_caches".clone_into(&mut words[0].text);
+    }
+    if words[0].text == "sysctl" {
+        let key = |w: &Word| w.text.replace('/', ".").starts_with("vm.drop_caches=");
+        let others = |w: &Word| ["-w", "-q", "-qw", "-wq"].contains(&w.text.as_str());
+        if let [rest @ .., last] = &words[1..]
+            && key(last)
+            && rest.iter().all(others)
+        {
+            let (mut name, mut value) = (words[0].clone(), last.clone());
+            "drop_caches".clone_into(&mut name.text);
+            value.text.drain(.."vm.drop_caches=".len());
+            words = vec![name, value];
+        }
+    }
+    Ok(Plain { words, said })
+}
+
+/// Returns what is to be said in the results of programs that only run others, each sentence once.
+fn notes(lists: &[AndList]) -> Vec<String> {
+    let commands = lists.iter().flat_map(|list| &list.commands);
+    let said = commands.filter_map(|c| Some(plain(c).ok()?.said));
+    let mut notes: Vec<String> = Vec::new();
+    for note in said.flatten() {
+        if !notes.iter().any(|known| known == note) {
+            notes.push(note.to_owned());
+        }
+    }
+    notes
 }
 
 /// Returns the word that names an endless program in `list`, one that ends only with the script;
@@ -98,7 +188,10 @@ fn step(list: &AndList) -> Result<Step, CommandError> {
     let commands = list
         .commands
         .iter()
-        .map(|c| Command::parse(&c.words[0], &c.words[1..]))
+        .map(|c| {
+            let Plain { words, .. } = plain(c)?;
+            Command::parse(&words[0], &words[1..])
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let process = Process { commands };
     Ok(if list.background {

@@ -5,7 +5,7 @@
 //! the background, or beside `&&`, they are one process: its commands run one after the other and
 //! end at the first that fails, as after `set -e`, and none of them may run in the background.
 
-use super::{AndList, CommandError, MOST_WORDS, Parser, SEPARATORS, Word};
+use super::{AndList, CommandError, MOST_WORDS, Parser, REDIRECTIONS, SEPARATORS, Word};
 use std::ops::Range;
 
 /// The deepest nesting of compound commands.
@@ -119,6 +119,13 @@ impl Parser<'_> {
                 }
                 _ => break,
             }
+        }
+        if let Some(place) = self.drops_caches.take() {
+            return Err(CommandError::new(
+                place,
+                "this redirection isn't accepted",
+                REDIRECTIONS,
+            ));
         }
         self.redirection = None;
         self.and = None;

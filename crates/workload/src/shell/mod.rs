@@ -3,8 +3,8 @@
 //! Accepted: words with single quotes, double quotes and backslash escapes; comments; line
 //! continuation; `$(( … ))`; bash's `{1..16}`, once a word; lists of commands joined by `;`,
 //! newline, `&&` and `&`; `( … )`, `{ …; }` and `for NAME in WORDS; do …; done` with `$NAME` inside
-//! it; and the redirections `>/dev/null`, `2>/dev/null` and `2>&1`, which have no effect here and
-//! are dropped. All other syntax (other variables, command substitution, globs, pipes, files as
+//! it; the redirections `>/dev/null`, `2>/dev/null` and `2>&1`, which have no effect here and are
+//! dropped; and one of `echo` to /proc/sys/vm/drop_caches. All other syntax (other variables, command substitution, globs, pipes, files as
 //! input or output, conditions) is refused with its place in the line.
 //!
 //! A [`Word`] records from where in the line each of its bytes came, so that an error about an
@@ -33,7 +33,12 @@ pub const MAX_LINE: usize = 64 << 10;
 pub struct SimpleCommand {
     /// The program's name and its arguments.
     pub words: Vec<Word>,
+    /// The place of a redirection of its output to [`DROP_CACHES`].
+    pub drops_caches: Option<Range<usize>>,
 }
+
+/// The one file that a command's output may go to: what is written is dropped from memory.
+pub const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
 /// Commands joined by `&&`: each starts when the one before it has succeeded. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,6 +110,8 @@ struct Parser<'a> {
     and: Option<Range<usize>>,
     /// The place of a redirection in the current command.
     redirection: Option<Range<usize>>,
+    /// The place of its redirection to [`DROP_CACHES`].
+    drops_caches: Option<Range<usize>>,
 }
 
 impl<'a> Parser<'a> {
@@ -127,6 +134,7 @@ impl<'a> Parser<'a> {
             words: Vec::new(),
             and: None,
             redirection: None,
+            drops_caches: None,
         }
     }
 
@@ -246,10 +254,14 @@ impl<'a> Parser<'a> {
     fn end_command(&mut self) -> Result<(), CommandError> {
         let words = std::mem::take(&mut self.words);
         let redirection = self.redirection.take();
+        let drops_caches = self.drops_caches.take();
         if let Some(first) = words.first() {
             refuse_shell_words(first)?;
             self.and = None;
-            self.commands.push(SimpleCommand { words });
+            self.commands.push(SimpleCommand {
+                words,
+                drops_caches,
+            });
             return Ok(());
         }
         match (redirection, self.and.take()) {
@@ -360,11 +372,15 @@ impl<'a> Parser<'a> {
         if let Some(sequence) = self.sequence.take() {
             return Err(refuse(sequence.span, "a sequence of targets".into()));
         }
-        let accepted = match (descriptor, duplicate) {
-            ("1" | "2", false) => target.text == "/dev/null",
-            ("2", true) => target.text == "1",
-            _ => false,
-        };
+        if (descriptor, duplicate) == ("1", false) && target.text == DROP_CACHES {
+            self.drops_caches = Some(start..target.span.end);
+        }
+        let accepted = self.drops_caches.is_some()
+            || match (descriptor, duplicate) {
+                ("1" | "2", false) => target.text == "/dev/null",
+                ("2", true) => target.text == "1",
+                _ => false,
+            };
         if !accepted {
             return Err(refuse(
                 start..target.span.end,
