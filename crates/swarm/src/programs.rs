@@ -136,6 +136,18 @@ impl Programs<'_> {
                 let path = self.path("cut");
                 format!("truncate -s {} {path}; cat {path}", self.size(0, 1))
             }
+            "stress-ng" => {
+                let size = self.size(4096, 1) >> 10;
+                format!(
+                    "stress-ng --vm {} --vm-bytes {}k -t 1s",
+                    self.d.between(1, 3),
+                    size.max(4)
+                )
+            }
+            "usemem" => {
+                let size = self.size(4096, 1) >> 10;
+                format!("usemem -n {} {}k", self.d.between(1, 3), size.max(4))
+            }
             "drop_caches" => format!(
                 "{}; drop_caches {}",
                 self.simple(),

@@ -13,6 +13,7 @@ pub mod memhog;
 pub mod mmap_strm;
 pub mod simoop;
 pub mod sleep;
+pub mod stress;
 pub mod sync;
 pub mod tiobench;
 pub mod tree;
@@ -143,11 +144,13 @@ programs! {
     Rm = tree::Rm,
     Simoop = simoop::Simoop,
     Sleep = sleep::Sleep,
+    StressNg = stress::StressNg,
     Sync = sync::Sync,
     Taskset = bound::Taskset<Command>,
     Tiobench = tiobench::Tiobench,
     Truncate = truncate::Truncate,
     Umount = umount::Umount,
+    Usemem = stress::Usemem,
 }
 
 /// Returns what to write for a program that people know and that is none of ours: the nearest
@@ -162,8 +165,8 @@ fn instead_of(name: &str) -> Option<&'static str> {
         }
         "fallocate" | "mkfile" => "truncate -s SIZE FILE makes a hole, dd writes data",
         "du" | "ls" | "locate" | "updatedb" => "find PATH visits every name",
-        "stress" | "stress-ng" | "usemem" | "memtester" => {
-            "memhog SIZE fills anonymous memory; several with `&`"
+        "stress" | "memtester" => {
+            "stress-ng --vm N --vm-bytes SIZE -t TIME, or memhog SIZE, fill anonymous memory"
         }
         "ioping" | "iozone" | "bonnie++" | "filebench" => {
             "a fio job (`lowmark run --fio FILE`), tiobench, fs_mark"
@@ -228,8 +231,8 @@ mod tests {
 
     #[test]
     fn an_unknown_program_names_the_nearest() {
-        let e = crate::script::parse("stress-ng --vm 2").unwrap_err();
-        assert!(e.accepted.starts_with("memhog SIZE "), "{e:?}");
+        let e = crate::script::parse("stress --vm 2").unwrap_err();
+        assert!(e.accepted.starts_with("stress-ng --vm N "), "{e:?}");
         let e = crate::script::parse("frobnicate").unwrap_err();
         assert!(e.accepted.starts_with(names().as_str()), "{e:?}");
         assert!(named().all(|name| instead_of(name).is_none()));
