@@ -58,7 +58,15 @@ const LINES: &[(&str, &str)] = &[
         "tiobench",
         "tiobench --dir t --numruns 2 --size 8 --block 4096 --threads 2 --random 20",
     ),
+    (
+        "rsync",
+        "fs_mark -d tree -n 20 -s 4096 -k; rsync -a tree copy",
+    ),
     ("stress-ng", "stress-ng --vm 2 --vm-bytes 4M -t 1s"),
+    (
+        "tar",
+        "fs_mark -d tree -n 20 -s 4096 -k; tar cf archive tree",
+    ),
     ("truncate", "truncate -s 1M x; cat x"),
     ("usemem", "usemem -n 2 1m"),
     ("umount", "fs_mark -d tree -n 20 -s 4096 -k; umount /"),

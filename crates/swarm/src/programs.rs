@@ -148,6 +148,14 @@ impl Programs<'_> {
                 let size = self.size(4096, 1) >> 10;
                 format!("usemem -n {} {}k", self.d.between(1, 3), size.max(4))
             }
+            "rsync" => {
+                let tree = self.tree();
+                format!("{}; rsync -a {tree} {tree}-copy", self.fs_mark(Some(&tree)))
+            }
+            "tar" => {
+                let tree = self.tree();
+                format!("{}; tar cf {tree}.tar {tree}", self.fs_mark(Some(&tree)))
+            }
             "drop_caches" => format!(
                 "{}; drop_caches {}",
                 self.simple(),

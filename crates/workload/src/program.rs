@@ -72,6 +72,12 @@ pub trait Program: Task + Clone + PartialEq + Debug {
         0
     }
 
+    /// Returns true if the program copies directories with everything in them, so that it makes up
+    /// to as many files as there are.
+    fn copies_trees(&self) -> bool {
+        false
+    }
+
     /// Returns the most files that the program makes, without those in [`Self::existing_files`].
     fn files(&self) -> u64 {
         0

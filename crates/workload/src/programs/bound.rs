@@ -44,6 +44,10 @@ macro_rules! forwards {
             self.inner().files()
         }
 
+        fn copies_trees(&self) -> bool {
+            self.inner().copies_trees()
+        }
+
         fn existing_files(&self) -> Vec<ExistingFile> {
             self.inner().existing_files()
         }

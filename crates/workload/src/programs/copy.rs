@@ -6,6 +6,7 @@
 //! copies lie in it. From 9.0 on GNU cp first asks for copy_file_range(2), which shares blocks on
 //! btrfs and xfs; here every byte is read and written, as with `--reflink=never`.
 
+use super::tree_copy::copy_trees;
 use crate::error::CommandError;
 use crate::host::{Advice, Fd, Host, HostError, HostResult, OpenFlags, Task, joined};
 use crate::options::paths;
@@ -15,10 +16,10 @@ use crate::session::Session;
 use crate::shell::Word;
 
 /// Bytes of a read, and of a write.
-const BUFFER: u64 = 128 << 10;
+pub(super) const BUFFER: u64 = 128 << 10;
 
 const CAT: &str = "cat FILE …";
-const CP: &str = "cp FILE … DEST, where DEST is a file, or a directory for several files";
+const CP: &str = "cp [-r] FILE … DEST, where DEST is a file, or a directory for several files";
 
 /// `cat` with the files that it reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct Cat {
 pub struct Cp {
     sources: Vec<String>,
     to: String,
+    /// Whether directories are copied with everything in them.
+    recursive: bool,
 }
 
 /// Returns the operands as paths, of which there are at least `least`.
@@ -49,7 +52,7 @@ fn at_least(
 }
 
 /// Opens a file that is read from its start to its end, and says so to the kernel.
-async fn open_to_read<H: Host>(host: &H, path: &str) -> HostResult<Fd> {
+pub(super) async fn open_to_read<H: Host>(host: &H, path: &str) -> HostResult<Fd> {
     let flags = OpenFlags {
         read: true,
         ..OpenFlags::default()
@@ -84,7 +87,12 @@ async fn transfer<H: Host>(host: &H, from: Fd, to: Fd, buffer: &mut H::Buf) -> H
 }
 
 /// Copies the file `path` to `to`, which is open, and closes the file.
-async fn copy_to<H: Host>(host: &H, path: &str, to: Fd, buffer: &mut H::Buf) -> HostResult<u64> {
+pub(super) async fn copy_to<H: Host>(
+    host: &H,
+    path: &str,
+    to: Fd,
+    buffer: &mut H::Buf,
+) -> HostResult<u64> {
     let from = open_to_read(host, path).await?;
     let copied = transfer(host, from, to, buffer).await;
     let closed = host.close(from).await;
@@ -179,6 +187,10 @@ impl Task for Cp {
     /// Copies the files one after the other.
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let begun = host.now();
+        if self.recursive {
+            let (bytes, _) = copy_trees(host, &self.sources, &self.to, false).await?;
+            return Ok(report(bytes, host.now() - begun, ["cp_bytes", "cp_rate"]));
+        }
         let into = match host.stat(&self.to).await {
             Ok(stat) => stat.directory,
             Err(HostError::NotFound(_)) => false,
@@ -204,19 +216,38 @@ impl Program for Cp {
         Metric::new("cp_rate", "bytes/s", "Bytes that cp copied per second."),
     ];
 
-    /// Parses the operands: files, then the destination.
+    /// Parses `-r`, `-R` or `-a`, alone or with letters that change nothing here, then files and
+    /// the destination.
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
+        let known = |w: &&Word| {
+            let letters = w.text.strip_prefix('-').unwrap_or("");
+            !letters.is_empty() && letters.chars().all(|c| "rRapvfd".contains(c))
+        };
+        let options = operands.iter().take_while(known).count();
+        let (options, operands) = operands.split_at(options);
+        let recursive = options.iter().any(|w| w.text.contains(['r', 'R', 'a']));
         let mut sources = at_least(2, name, operands, CP)?;
         let to = sources.pop().expect("there are two");
         if let Some(same) = sources.iter().position(|source| *source == to) {
             let what = format!("`{to}` would be copied onto itself");
             return Err(CommandError::new(operands[same].span.clone(), what, CP));
         }
-        Ok(Self { sources, to })
+        Ok(Self {
+            sources,
+            to,
+            recursive,
+        })
     }
 
     fn files(&self) -> u64 {
-        self.sources.len() as u64
+        match self.recursive {
+            true => 0,
+            false => self.sources.len() as u64,
+        }
+    }
+
+    fn copies_trees(&self) -> bool {
+        self.recursive
     }
 
     fn needs(&self) -> &[String] {
@@ -268,7 +299,7 @@ mod tests {
             ("cat", "cat"),
             ("cat -n a", "-n"),
             ("cp a", "cp"),
-            ("cp -r a b", "-r"),
+            ("cp -l a b", "-l"),
             ("cp a a", "a"),
             ("cp a ''", "''"),
         ] {

@@ -17,6 +17,7 @@ pub mod stress;
 pub mod sync;
 pub mod tiobench;
 pub mod tree;
+pub mod tree_copy;
 pub mod truncate;
 pub mod umount;
 
@@ -92,6 +93,7 @@ macro_rules! programs {
             programs!(ask program -> &'static str: $($variant)+);
             programs!(ask children -> u64: $($variant)+);
             programs!(ask files -> u64: $($variant)+);
+            programs!(ask copies_trees -> bool: $($variant)+);
             programs!(ask existing_files -> Vec<ExistingFile>: $($variant)+);
             programs!(ask existing_directories -> Vec<String>: $($variant)+);
             programs!(ask needs -> &[String]: $($variant)+);
@@ -142,10 +144,12 @@ programs! {
     Numactl = bound::Numactl<Command>,
     Replay = crate::recorded::Lane,
     Rm = tree::Rm,
+    Rsync = tree_copy::Rsync,
     Simoop = simoop::Simoop,
     Sleep = sleep::Sleep,
     StressNg = stress::StressNg,
     Sync = sync::Sync,
+    Tar = tree_copy::Tar,
     Taskset = bound::Taskset<Command>,
     Tiobench = tiobench::Tiobench,
     Truncate = truncate::Truncate,
@@ -160,9 +164,7 @@ fn instead_of(name: &str) -> Option<&'static str> {
         "grep" | "less" | "md5sum" | "sha256sum" | "tail" | "vmtouch" | "wc" => {
             "cat FILE reads a whole file"
         }
-        "rsync" | "scp" | "tar" | "install" => {
-            "cp FILE … DEST copies files, fs_mark makes many of them"
-        }
+        "scp" | "install" | "mv" => "cp FILE … DEST copies files, cp -r trees of them",
         "fallocate" | "mkfile" => "truncate -s SIZE FILE makes a hole, dd writes data",
         "du" | "ls" | "locate" | "updatedb" => "find PATH visits every name",
         "stress" | "memtester" => {

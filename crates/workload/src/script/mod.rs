@@ -181,9 +181,16 @@ impl Script {
         self.commands().filter_map(Program::group)
     }
 
-    /// Returns the most files that its programs make.
+    /// Returns the most files that its programs make. A copy of a tree makes at most as many as
+    /// there are: those that exist, and those that all others and the copies before it have made.
     pub fn files_made(&self) -> u64 {
-        self.commands().map(Program::files).sum()
+        let made = self
+            .commands()
+            .map(Program::files)
+            .fold(0, u64::saturating_add);
+        let copies = self.commands().filter(|c| c.copies_trees());
+        let there = self.files.len() as u64;
+        copies.fold(made, |made, _| made.saturating_mul(2).saturating_add(there))
     }
 
     /// Returns the duration in nanoseconds of the longest trace that is replayed at its recorded

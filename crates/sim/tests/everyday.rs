@@ -1,4 +1,5 @@
-//! `drop_caches` frees what Linux's sysctl frees, and nothing that is dirty.
+//! Commands of everyday use: `drop_caches` frees what Linux's sysctl frees, copies of trees have what
+//! their sources have, and memory is filled by size.
 
 mod common;
 
@@ -55,4 +56,45 @@ fn inodes_are_dropped() {
         assert_eq!(none, pages, "{fs:?}");
         assert!(objects >= none + 2000, "{fs:?}: {objects} of {none}");
     }
+}
+
+/// Copies of a tree have its files and directories, which are read from the disk once if they are
+/// not cached.
+#[test]
+fn copies_of_trees_are_whole() {
+    let make = "fs_mark -d t -n 100 -s 10000 -k -t 2 -D 4 -N 25; sync; drop_caches";
+    let walked = |line: &str| {
+        let result = script(FsKind::Ext4, &format!("{make}; {line}"));
+        (result.metrics["names_walked"].value, read(&result))
+    };
+    let (source, _) = walked("find t");
+    for copy in ["cp -r t c", "rsync -a t/ c", "(cp -a t c)"] {
+        let (names, mib) = walked(&format!("{copy}; find c"));
+        assert_eq!(names, source, "{copy}");
+        assert!(mib < 8, "{copy}: {mib} MiB");
+    }
+    // Into a directory that is there: one name more.
+    let (names, _) = walked("cp -r t c; cp -r t c; find c");
+    assert_eq!(names, 2.0 * source);
+    let result = script(FsKind::Ext4, &format!("{make}; tar cf a t"));
+    let files = result.metrics["tar_files"].value;
+    let least = files * (20.0 * 512.0 + 512.0);
+    let bytes = result.metrics["tar_bytes"].value;
+    assert!(
+        files >= 200.0 && (least..least * 1.2).contains(&bytes),
+        "{files} files, {bytes} bytes"
+    );
+    assert_eq!(bytes % 10240.0, 0.0);
+}
+
+/// Twice the machine's memory ends in a kill, half of it does not.
+#[test]
+fn memory_is_filled_by_share() {
+    let ended = |line: &str| script(FsKind::Ext4, line).outcome;
+    assert_eq!(
+        ended("stress-ng --vm 2 --vm-bytes 50% -t 2s"),
+        sim::Outcome::Completed
+    );
+    let much = ended("usemem -n 2 200m");
+    assert!(matches!(much, sim::Outcome::Oom { .. }), "{much:?}");
 }
