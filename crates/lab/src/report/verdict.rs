@@ -402,17 +402,19 @@ impl Group {
                     let why = |i: usize| reason(question, row(i));
                     let shared = others.iter().all(|&i| why(i) == without);
                     let told: Vec<String> = match shared {
-                        true => vec![format!("every policy has {without}")],
+                        true => vec![without],
                         false => [base]
                             .iter()
                             .chain(&others)
-                            .map(|&i| format!("{} has {}", row(i).policy, why(i)))
+                            .map(|&i| format!("{}: {}", row(i).policy, why(i)))
                             .collect(),
                     };
-                    let told: Vec<&str> = told.iter().map(|t| &t[..]).collect();
-                    format!("nothing can be compared: {}", list(&told))
+                    format!("no policy has this figure: {}", told.join("; "))
                 }
-                false => format!("{policy} has {without}; {} a figure", has_or_have(&has)),
+                false => format!(
+                    "{policy} has no figure ({without}); {} one",
+                    has_or_have(&has)
+                ),
             }];
         }
         let standing = Standing::new(question, prices, base, &others);

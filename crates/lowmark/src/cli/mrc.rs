@@ -2,14 +2,17 @@
 
 use clap::Args;
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `mrc`.
 #[derive(Debug, Args)]
 pub struct Mrc {
     /// The trace, plain or compressed with zstd, gzip, xz or bzip2
-    #[arg(long, value_name = "FILE")]
-    pub trace: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "file")]
+    trace: Option<PathBuf>,
+    /// The trace, without `--trace`
+    #[arg(value_name = "FILE", conflicts_with = "trace")]
+    file: Option<PathBuf>,
     /// The trace's format, or the layout of its columns [default: recognised by contents and name]
     #[arg(
         long,
@@ -87,6 +90,14 @@ pub struct Mrc {
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
+}
+
+impl Mrc {
+    /// Returns the trace's path, which is an option's value or an operand: clap requires one.
+    pub fn trace(&self) -> &Path {
+        let path = self.trace.as_ref().or(self.file.as_ref());
+        path.expect("clap requires a trace")
+    }
 }
 
 /// Arguments of `policies`.

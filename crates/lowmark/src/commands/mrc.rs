@@ -42,7 +42,7 @@ impl From<&Mrc> for Request {
 /// `--out` also writes them to a results folder.
 pub fn run(args: &Mrc) -> Result<(), Failure> {
     let plan = plan(&args.into())?;
-    let title = args.trace.file_name().unwrap_or_default().to_string_lossy();
+    let title = args.trace().file_name().unwrap_or_default().to_string_lossy();
     let place = match &args.out {
         Some(dir) => {
             let terms = Terms {
@@ -54,9 +54,9 @@ pub fn run(args: &Mrc) -> Result<(), Failure> {
         }
         None => None,
     };
-    let memory = curve::memory(&plan, curve::expected(&args.trace, &plan));
+    let memory = curve::memory(&plan, curve::expected(args.trace(), &plan));
     front::stderr::say(&text::screen().wrapped(&memory));
-    let curves = watched(&args.trace, &plan).map_err(unreadable)?;
+    let curves = watched(args.trace(), &plan).map_err(unreadable)?;
     let place = place.and_then(|place| lock(&place).take());
     let published: Option<Published> = match place {
         Some(place) => {
@@ -131,6 +131,21 @@ mod tests {
             Ok(Command::Mrc(args)) => args,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_trace_is_an_option_or_an_operand() {
+        let parse = |words: &[&str]| {
+            let all = [&["lowmark", "mrc", "--sizes", "2"][..], words].concat();
+            match Cli::try_parse_from(all).map(|c| c.command) {
+                Ok(Command::Mrc(args)) => Some(args.trace().to_owned()),
+                _ => None,
+            }
+        };
+        let expected = Some("t.csv".into());
+        assert_eq!(parse(&["--trace", "t.csv"]), expected);
+        assert_eq!(parse(&["t.csv"]), expected);
+        assert_eq!((parse(&[]), parse(&["t.csv", "--trace", "u"])), (None, None));
     }
 
     fn planned(options: &[&str]) -> Result<Plan, Failure> {

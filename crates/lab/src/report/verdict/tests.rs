@@ -205,15 +205,15 @@ fn policies_that_all_failed_are_all_named() {
     dead(&mut o, 0, &Outcome::TimeLimit);
     dead(&mut o, 1, &Outcome::TimeLimit);
     let text = told(&o);
-    let shared = "nothing can be compared: every policy has time limit in 6 of 6 runs";
+    let shared = "no policy has this figure: time limit in 6 of 6 runs";
     assert!(text.starts_with(shared), "{text}");
     let report = String::new();
     dead(&mut o, 1, &Outcome::Oom { report });
     let text = told(&o).replace("\n    ", " ");
     assert!(
         text.starts_with(
-            "nothing can be compared: default has time limit in 6 of 6 runs, ratio-40 has out of \
-             memory in 6 of 6 runs"
+            "no policy has this figure: default: time limit in 6 of 6 runs; ratio-40: out of memory \
+             in 6 of 6 runs"
         ),
         "{text}"
     );
