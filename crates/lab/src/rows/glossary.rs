@@ -2,6 +2,7 @@
 //! that reviewers of *writeback-from-reclaim* asked.
 
 mod compaction;
+mod control_groups;
 mod disks;
 mod eviction;
 mod forms;
@@ -144,6 +145,7 @@ pub fn words() -> &'static [Word] {
             screen::WORDS,
             report::WORDS,
             linux::WORDS,
+            control_groups::WORDS,
         ]
         .concat();
         all.extend(programs::words());

@@ -167,7 +167,6 @@ pub fn simulate(spec: &RunSpec, control: &Control) -> RunResult {
         sim_ns: 1_000_000 * small,
         notes: Vec::new(),
         kills: String::new(),
-        kills: String::new(),
         digest: digest(spec),
     }
 }

@@ -4,7 +4,7 @@
 use super::{Kind, Word};
 
 /// Defines a word of reports.
-const fn word(
+pub(super) const fn word(
     name: &'static str,
     also: &'static [&'static str],
     text: &'static str,
