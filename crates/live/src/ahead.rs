@@ -9,7 +9,7 @@
 //! that the task that meets a mark reads the window itself.
 
 use crate::LiveMm;
-use crate::arena::{Handed, Locked};
+use crate::arena::{Handed, Locked, Turn};
 use crate::error::{Error, OutOfMemory};
 use crate::file;
 use crate::io;
@@ -111,13 +111,14 @@ pub async fn page<'a>(
     ahead: &Ahead,
     (index, wanted): (u32, u32),
 ) -> Result<Locked<'a>, Error> {
+    let mut turn = Turn::new(mm);
     loop {
         // The mark is tested first, so that the next window is read while the task waits for
         // this page.
         on_mark(mm, mapping, ahead, (index, wanted)).await;
         if let Some(mut page) = Locked::find(mm, mapping, index).await {
             if !page.has(flag::UPTODATE) {
-                let Some(unpinned) = page.unpinned().await else {
+                let Some(unpinned) = page.unpinned(&mut turn).await else {
                     continue;
                 };
                 page = file::fill_one(mm, index, unpinned).await?;

@@ -42,7 +42,15 @@
 //! (`release_page`). A writer waits until the count is zero, without holding the lock, because the
 //! pinning tasks may want another pin. A truncation sets the new file size first, and a task that
 //! pins tests the size last; so the truncation waits once for the pins behind the new end, and no
-//! later pin can succeed there. Under the lock a pin is always allowed.
+//! later pin can succeed there. Under the lock a pin is always possible.
+//!
+//! Readers that pin a page by turns would keep a writer out for ever, so a writer that has waited
+//! for [`OPEN`] holds new pins off ([`Turn`], `SHUT`). A task with a pin may want a second one of
+//! the same page, so pins are held off for a time only: [`FIRST_SHUT`], then the page is open for
+//! [`OPEN_TIMES`] as long, then they are held off for twice the time, up to [`MOST_SHUT`]. If no pin
+//! lasts longer than [`FIRST_SHUT`], the writer has the page after [`OPEN`] and the longest of the
+//! pins.
+//!
 //! Frames that a program has allocated ([`Owned`]) belong to nobody else until they are freed.
 //! All `unsafe` code of the crate is here, in `map` and in `uring`.
 #![allow(unsafe_code)]
@@ -130,8 +138,86 @@ const FEW_FRAMES: u32 = 1024;
 const WANTED: u32 = 1 << 31;
 /// Bit of a frame's pin word: the page's bytes are being written from a copy.
 const COPIED: u32 = 1 << 30;
+/// Bit of a frame's pin word: a task that waits until the page has no pins holds new ones off.
+const SHUT: u32 = 1 << 29;
 /// Mask of the rest of the word: the number of pins.
-const PINS: u32 = COPIED - 1;
+const PINS: u32 = SHUT - 1;
+
+/// Nanoseconds that a writer waits for pins before it holds new ones off, for how long it does so
+/// at first and at most, and for how many times as long the page is open between two such times.
+const OPEN: u64 = 10_000_000;
+const FIRST_SHUT: u64 = 100_000_000;
+const MOST_SHUT: u64 = 1_000_000_000;
+const OPEN_TIMES: u64 = 4;
+
+/// The wait of a task for a page without pins, over all tries of the task.
+pub struct Turn<'a> {
+    mm: &'a LiveMm,
+    /// When the present phase ends, in nanoseconds; `None`: the wait has not begun.
+    until: Option<u64>,
+    /// The length of the next phase in which new pins are held off.
+    next: u64,
+    /// New pins are held off in the present phase.
+    shut: bool,
+    /// The frame on which this task set [`SHUT`].
+    frame: Option<Pfn>,
+}
+
+impl<'a> Turn<'a> {
+    /// Returns a wait that has not begun.
+    pub fn new(mm: &'a LiveMm) -> Self {
+        Self {
+            mm,
+            until: None,
+            next: FIRST_SHUT,
+            shut: false,
+            frame: None,
+        }
+    }
+
+    /// Moves to the phase of the present time for a wait for frame `pfn`. Returns the bit to set in
+    /// the frame's word, [`SHUT`] or none, and the nanoseconds until the phase ends.
+    fn phase(&mut self, pfn: Pfn) -> (u32, u64) {
+        let now = self.mm.world.now();
+        let until = match self.until {
+            Some(until) if now < until => until,
+            Some(_) if self.shut => {
+                self.shut = false;
+                let open = (self.next * OPEN_TIMES).min(MOST_SHUT * OPEN_TIMES);
+                self.next = (self.next * 2).min(MOST_SHUT);
+                now + open
+            }
+            Some(_) => {
+                self.shut = true;
+                now + self.next
+            }
+            None => now + OPEN,
+        };
+        self.until = Some(until);
+        if self.frame.is_some_and(|f| f != pfn || !self.shut) {
+            self.open();
+        }
+        if !self.shut {
+            return (0, until - now);
+        }
+        self.frame = Some(pfn);
+        (SHUT, until - now)
+    }
+
+    /// Lets new pins in again, if this task held them off, and wakes the tasks that want one.
+    fn open(&mut self) {
+        if let Some(pfn) = self.frame.take() {
+            self.mm.frames.track(pfn).fetch_and(!SHUT, SeqCst);
+            self.mm.world.wake(self.mm.world.pin_queue(pfn));
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.open();
+    }
+}
 
 impl<'a> Locked<'a> {
     /// Returns the page at an index of a file, after waiting for its lock. `None`: it is not
@@ -210,12 +296,12 @@ impl<'a> Locked<'a> {
     }
 
     /// Returns the page if no task has it pinned. Otherwise unlocks it, waits until the pins are
-    /// gone and returns `None`: the caller must look the page up again. The wait is without the
-    /// lock, because the tasks that pinned the page may need the lock for another pin. When the
-    /// cache ends ([`LiveWorld::close`]) this does not wait.
+    /// gone or a phase of `turn` ends, and returns `None`: the caller must look the page up again.
+    /// The wait is without the lock, because the tasks that pinned the page may need the lock for
+    /// another pin. When the cache ends ([`LiveWorld::close`]) this does not wait.
     ///
     /// [`LiveWorld::close`]: crate::world::LiveWorld::close
-    pub async fn unpinned(mut self) -> Option<Self> {
+    pub async fn unpinned(mut self, turn: &mut Turn<'_>) -> Option<Self> {
         let (w, q) = (&self.mm.world, self.mm.world.pin_queue(self.pfn));
         let word = self.mm.frames.track(self.pfn);
         if word.load(SeqCst) & !COPIED != 0 {
@@ -223,15 +309,32 @@ impl<'a> Locked<'a> {
             if w.is_closing() {
                 return None;
             }
-            if word.fetch_or(WANTED, SeqCst) & PINS != 0 {
+            let (shut, left) = turn.phase(self.pfn);
+            if word.fetch_or(WANTED | shut, SeqCst) & PINS != 0 {
                 drop(self);
-                w.wait(q, ticket, None).await;
+                w.wait(q, ticket, Some(left)).await;
                 return None;
             }
             word.fetch_and(!WANTED, SeqCst);
         }
+        turn.open();
         self.unpinned = true;
         Some(self)
+    }
+
+    /// Returns the page if new pins of it are not held off. Otherwise unlocks it, waits until they
+    /// are let in again, and returns `None`: the caller must look the page up again. When the cache
+    /// ends this does not wait.
+    pub async fn open(self) -> Option<Self> {
+        let (w, q) = (&self.mm.world, self.mm.world.pin_queue(self.pfn));
+        let word = self.mm.frames.track(self.pfn);
+        let ticket = w.ticket(q);
+        if word.load(SeqCst) & SHUT == 0 || w.is_closing() {
+            return Some(self);
+        }
+        drop(self);
+        w.wait(q, ticket, Some(MOST_SHUT)).await;
+        None
     }
 
     /// Waits until the lock's holder may write the page: it is not under writeback, or is being
@@ -384,7 +487,7 @@ pub struct Pinned<'a> {
 
 impl<'a> Pinned<'a> {
     /// Pins a page of a file without a lock, if it is cached, valid, without read-ahead mark and
-    /// unlocked; else returns `None`. The caller must then test whether the file still reaches that
+    /// unlocked, and new pins are not held off; else returns `None`. The caller must then test whether the file still reaches that
     /// far, and drop the pin if not.
     #[inline]
     pub fn try_take(mm: &'a LiveMm, mapping: u32, index: u32) -> Option<Self> {
@@ -392,10 +495,11 @@ impl<'a> Pinned<'a> {
         let page = mm.frames.page(pfn);
         // The pin is counted before the frame is tested (module documentation). If the test fails,
         // dropping `pinned` takes it back.
-        page.track().fetch_add(1, SeqCst);
+        let before = page.track().fetch_add(1, SeqCst);
         let pinned = Self { mm, pfn };
         let f = page.flags() & (flag::CACHED | flag::UPTODATE | flag::LOCKED | flag::READAHEAD);
         let right = f == flag::CACHED | flag::UPTODATE
+            && before & SHUT == 0
             && page.mapping() == mapping
             && page.index() == index;
         right.then_some(pinned)
@@ -419,7 +523,7 @@ impl Drop for Pinned<'_> {
     /// Removes the pin; the last one wakes a task that waits to change the page.
     #[inline]
     fn drop(&mut self) {
-        if self.mm.frames.track(self.pfn).fetch_sub(1, SeqCst) & !COPIED == WANTED | 1 {
+        if self.mm.frames.track(self.pfn).fetch_sub(1, SeqCst) & !(COPIED | SHUT) == WANTED | 1 {
             let w = &self.mm.world;
             w.wake(w.pin_queue(self.pfn));
         }

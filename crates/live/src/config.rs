@@ -83,8 +83,8 @@ pub struct Config {
     pub reserve_ratio: u32,
     /// How the system holds the general class's memory.
     pub held: Held,
-    /// CPU slots: how many threads can be inside the engine at once. 1..=64, and at most one for
-    /// each 512 KiB of memory.
+    /// CPU slots: how many threads can be inside the engine at once, 1..=64. A cache takes at most
+    /// one for each 512 KiB of memory, however many are asked for: each keeps pages of its own.
     pub cpus: usize,
     /// Threads that may use the cache at the same time, 1..=65536. A thread counts from its first
     /// call until it ends.
@@ -93,8 +93,8 @@ pub struct Config {
     /// such handle.
     pub async_threads: u32,
     /// Asynchronous calls under way at the same time, 1..=1024: for each device this many reads and
-    /// this many other calls, but at most one for each 64 pages of memory, because each holds
-    /// pages. Any number may be outstanding; further ones wait for their turn.
+    /// this many other calls, but at most one for each 64 pages of memory (and at least one),
+    /// because each holds pages. Any number may be outstanding; further ones wait for their turn.
     pub async_calls: u32,
     /// Files that may be open at the same time, 1..=16777215. Closed files stay cached, each with a
     /// descriptor of the process, until their numbers are needed.
@@ -239,7 +239,7 @@ impl Config {
     /// Returns how many asynchronous calls of one lane (a device's reads, or its other calls) may
     /// be under way: bounded by the memory, because each call holds pages.
     pub(crate) fn async_most(&self) -> u32 {
-        let most = (self.memory / PAGE as u64 / 64).min(1024) as u32;
+        let most = (self.memory / PAGE as u64 / 64).clamp(1, 1024) as u32;
         self.async_calls.min(most)
     }
 
@@ -267,13 +267,10 @@ impl Config {
                 }
             ));
         }
-        let most = (pages / PAGES_PER_CPU).clamp(1, 64);
-        if !(1..=most as usize).contains(&self.cpus) {
-            return refuse(format!(
-                "cpus = {}: accepted are 1 to {most} with this memory",
-                self.cpus
-            ));
+        if !(1..=64).contains(&self.cpus) {
+            return refuse(format!("cpus = {}: accepted are 1 to 64", self.cpus));
         }
+        let cpus = self.cpus.min((pages / PAGES_PER_CPU).max(1) as usize);
         if !(1..=65_536).contains(&self.max_threads) {
             return refuse(format!(
                 "max_threads = {}: accepted are 1 to 65536",
@@ -301,8 +298,8 @@ impl Config {
             return refuse(format!("tracing.room = {room}: accepted are 1 to 16777216"));
         }
         Ok(mm::Config {
-            cpus: self.cpus,
-            cpu_nodes: vec![0; self.cpus],
+            cpus,
+            cpu_nodes: vec![0; cpus],
             hz: 1000,
             pageblock_order: mm::memory::mobility::PAGEBLOCK_ORDER,
             zones: class::zones(&self.classes, pages)?,

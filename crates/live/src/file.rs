@@ -2,7 +2,7 @@
 
 use crate::LiveMm;
 use crate::ahead::{self, Ahead};
-use crate::arena::{self, Locked, Pinned};
+use crate::arena::{self, Locked, Pinned, Turn};
 use crate::blocking;
 use crate::class;
 use crate::cpu;
@@ -201,7 +201,12 @@ pub(crate) async fn pin<'a>(
     index: u32,
 ) -> Result<Pinned<'a>, Error> {
     reaches(mm, mapping, index)?;
-    let mut page = ahead::page(mm, mapping, ahead, (index, 1)).await?;
+    let mut page = loop {
+        let page = ahead::page(mm, mapping, ahead, (index, 1)).await?;
+        if let Some(page) = page.open().await {
+            break page;
+        }
+    };
     let pinned = page.pin();
     // Tested after the pin: a truncation waits for the pin, or we see the new end.
     reaches(mm, mapping, index)?;
@@ -223,12 +228,13 @@ pub(crate) async fn pin_mut<'a>(
         return Err(Error::Refused(errno));
     }
     hold_back(mm, mapping).await;
-    let share = Share::take(mm, file).await;
+    let share = Share::hold(mm, file).await;
     reaches(mm, mapping, index)?;
+    let mut turn = Turn::new(mm);
     let page = loop {
         let mut page = ahead::page(mm, mapping, ahead, (index, 1)).await?;
         page.settled().await;
-        if let Some(page) = page.unpinned().await {
+        if let Some(page) = page.unpinned(&mut turn).await {
             break page;
         }
         if mm.world.is_closing() {
@@ -298,12 +304,13 @@ async fn find_to_change(
     mapping: u32,
     index: u32,
 ) -> Result<Option<Locked<'_>>, Error> {
+    let mut turn = Turn::new(mm);
     loop {
         let Some(mut page) = Locked::find(mm, mapping, index).await else {
             return Ok(None);
         };
         page.settled().await;
-        if let Some(page) = page.unpinned().await {
+        if let Some(page) = page.unpinned(&mut turn).await {
             return Ok(Some(page));
         }
         if mm.world.is_closing() {

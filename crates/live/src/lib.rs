@@ -48,6 +48,8 @@ pub use error::Error;
 pub use events::{Events, Traced, Tracing, Who};
 pub use handle::File;
 pub use latency::{Latencies, Latency};
+pub use mm::Policy;
+pub use mm::policy::Eviction;
 pub use mm::world::event::Event;
 pub use page::{PageMut, PageRef};
 pub use record::{Recorded, Recording};

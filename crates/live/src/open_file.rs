@@ -1,6 +1,13 @@
 //! An open file of a cache: its system calls, the locks between writers and truncation, and the
 //! pages that could not be written.
 //!
+//! **A truncation waits for the tasks that change the file**, and keeps further ones out. A program
+//! may hold a page of the file ([`crate::PageMut`]), want another one before it lets go of the
+//! first, and do so through another thread. So while a page is held, a task that waits for the
+//! truncation is let in all the same: at once if it holds a page itself, else after [`PATIENCE`].
+//! A truncation thus waits as long as the program's threads hold pages without a gap, and pages
+//! that are held for less than [`PATIENCE`] do not keep it out.
+//!
 //! **A page whose write failed is kept.** It is not dirty to the engine, so the flusher does not
 //! try it again and again, and writers do not wait for it; but reclaim leaves it in its file
 //! (`ERROR`, `World::release_page`), and every sync makes it dirty and tries again. Until a sync
@@ -12,7 +19,7 @@ use crate::errseq::{ErrorSequence, Fate};
 use crate::storage::{Backing, Way};
 use crate::sync::{AtomicBool, AtomicU32, Mutex};
 use crate::world::LiveWorld;
-use mm::world::Tasks;
+use mm::world::{TaskId, Tasks};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::io::{IoSlice, IoSliceMut};
@@ -21,6 +28,10 @@ use std::sync::atomic::Ordering::SeqCst;
 
 /// Bit of a count of sharers: a task truncates the file, or waits to; no new sharer is let in.
 const CUTTING: u32 = 1 << 31;
+
+/// How long a task without a page in hand waits for a truncation that waits for such pages, before
+/// it is let in, in nanoseconds.
+const PATIENCE: u64 = 10_000_000;
 
 /// The file of a mapping.
 pub struct OpenFile {
@@ -35,6 +46,10 @@ pub struct OpenFile {
     pub(crate) class: AtomicU32,
     /// The number of tasks that are changing the file's contents, and [`CUTTING`].
     sharers: AtomicU32,
+    /// The tasks that took their right to change the file to hold a page of it, once for each such
+    /// right, and their number.
+    holders: Mutex<Vec<TaskId>>,
+    holding: AtomicU32,
     /// The number of write transfers within the file's size, and [`CUTTING`]. While a task
     /// truncates or extends the file there is none, so that the system's file and our size change
     /// together.
@@ -62,6 +77,8 @@ impl OpenFile {
             backing,
             class: AtomicU32::new(0),
             sharers: AtomicU32::new(0),
+            holders: Mutex::default(),
+            holding: AtomicU32::new(0),
             writes: AtomicU32::new(0),
             errors: ErrorSequence::default(),
             kept: Mutex::default(),
@@ -196,6 +213,8 @@ impl OpenFile {
 pub(crate) struct Share<'a> {
     mm: &'a LiveMm,
     file: &'a OpenFile,
+    /// The task, if it holds a page of the file with this right.
+    holder: Option<TaskId>,
 }
 
 /// A task's right to truncate a file, while no task has a [`Share`].
@@ -231,11 +250,48 @@ async fn exclude(mm: &LiveMm, file: &OpenFile, sharers: &AtomicU32) {
     until(mm, file, || sharers.load(SeqCst) == CUTTING).await;
 }
 
+/// Adds a sharer to a file's count although a task waits to truncate the file, and returns true;
+/// returns false if no sharer is left, because the truncation may have begun.
+fn try_join_before_cut(sharers: &AtomicU32) -> bool {
+    let join = |n| (n != CUTTING).then_some(n + 1);
+    sharers.fetch_update(SeqCst, SeqCst, join).is_ok()
+}
+
 impl<'a> Share<'a> {
     /// Returns the right to change the file, after waiting until no task truncates it.
     pub async fn take(mm: &'a LiveMm, file: &'a OpenFile) -> Self {
-        until(mm, file, || try_join(&file.sharers)).await;
-        Self { mm, file }
+        let (w, q) = (&mm.world, mm.world.file_queue(file.mapping));
+        let mut since = None;
+        while !try_join(&file.sharers) {
+            let ticket = w.ticket(q);
+            let (now, held) = (w.now(), file.holding.load(SeqCst) > 0);
+            let since = *since.get_or_insert(now);
+            let may = || now - since >= PATIENCE || file.holders.lock().contains(&w.task());
+            if held && may() && try_join_before_cut(&file.sharers) {
+                break;
+            }
+            // Tested after the ticket, so that the end of a truncation is not missed.
+            if try_join(&file.sharers) {
+                break;
+            }
+            w.wait(q, ticket, held.then_some(PATIENCE)).await;
+        }
+        let holder = None;
+        Self { mm, file, holder }
+    }
+
+    /// Returns the right to change the file as [`Share::take`] does, to hold a page of it.
+    pub async fn hold(mm: &'a LiveMm, file: &'a OpenFile) -> Self {
+        let mut share = Self::take(mm, file).await;
+        let w = &mm.world;
+        share.holder = Some(w.task());
+        file.holders.lock().push(w.task());
+        file.holding.fetch_add(1, SeqCst);
+        if file.sharers.load(SeqCst) & CUTTING != 0 {
+            // Tasks that began to wait before this one was a holder.
+            w.wake(w.file_queue(file.mapping));
+        }
+        share
     }
 }
 
@@ -243,6 +299,13 @@ impl Drop for Share<'_> {
     /// Gives up the right to change the file; the last sharer wakes a task that waits to truncate.
     fn drop(&mut self) {
         let w = &self.mm.world;
+        if let Some(task) = self.holder {
+            self.file.holding.fetch_sub(1, SeqCst);
+            let mut holders = self.file.holders.lock();
+            if let Some(at) = holders.iter().position(|&t| t == task) {
+                holders.swap_remove(at);
+            }
+        }
         if self.file.sharers.fetch_sub(1, SeqCst) == CUTTING + 1 {
             w.wake(w.file_queue(self.file.mapping));
         }

@@ -2,7 +2,7 @@
 //! `tests/model.rs` compiles those files a second time.
 
 use crate::LiveMm;
-use crate::arena::{Keeper, Locked, Writeback, pins};
+use crate::arena::{Keeper, Locked, Turn, Writeback, pins};
 use crate::cpu;
 use crate::error::{Error, OutOfMemory};
 use crate::errseq::{ErrorSequence, Fate};
@@ -331,7 +331,10 @@ fn a_page_under_writeback_is_read_by_both() {
         let page = Locked::find(&mm, 0, 3).await.expect("it is cached");
         assert!(page.bytes() == io.bytes().next().expect("one page"));
         io.end(false);
-        let mut page = page.unpinned().await.expect("nobody has it pinned");
+        let mut page = page
+            .unpinned(&mut Turn::new(&mm))
+            .await
+            .expect("nobody has it pinned");
         page.bytes_mut().fill(8);
     });
     task(&mm, 0, mm.truncate_from(0, 0));

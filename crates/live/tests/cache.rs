@@ -312,7 +312,6 @@ fn a_wrong_configuration_is_refused_in_words() {
         (|c| c.memory = u64::MAX, "memory"),
         (|c| c.cpus = 0, "cpus"),
         (|c| c.cpus = 65, "cpus"),
-        (|c| c.cpus = 9, "1 to 8"),
         (|c| c.max_threads = 0, "max_threads"),
         (|c| c.max_threads = 65_537, "max_threads"),
         (|c| c.max_files = 0, "max_files"),

@@ -320,7 +320,10 @@ fn lock_dirty_and_writeback_exclude() {
                             }
                         };
                         mm.wait_on_page_writeback(page.pfn()).await;
-                        page = page.unpinned().await.expect("nobody has it pinned");
+                        page = page
+                            .unpinned(&mut arena::Turn::new(mm))
+                            .await
+                            .expect("nobody has it pinned");
                         assert_eq!(inside.fetch_add(1, SeqCst), 0, "two are inside");
                         page.bytes_mut().fill(who as u8 + 1);
                         shuttle::thread::yield_now();
