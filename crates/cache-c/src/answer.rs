@@ -50,6 +50,8 @@ impl From<Error> for Wrong {
             Error::Config(_) | Error::NoClass { .. } | Error::BufferSize(_) => -libc::EINVAL,
             Error::TooManyShrinkers => -libc::ENOSPC,
             Error::InShrinker => -libc::EDEADLK,
+            Error::InUse | Error::Held => -libc::EBUSY,
+            Error::Forked => -libc::ECHILD,
         };
         Self {
             code,

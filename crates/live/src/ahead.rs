@@ -116,7 +116,7 @@ pub async fn page<'a>(
         // The mark is tested first, so that the next window is read while the task waits for
         // this page.
         on_mark(mm, mapping, ahead, (index, wanted)).await;
-        if let Some(mut page) = Locked::find(mm, mapping, index).await {
+        if let Some(mut page) = Locked::find(mm, mapping, index).await? {
             if !page.has(flag::UPTODATE) {
                 let Some(unpinned) = page.unpinned(&mut turn).await else {
                     continue;

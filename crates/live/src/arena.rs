@@ -122,6 +122,10 @@ pub struct Locked<'a> {
     settled: bool,
 }
 
+/// The error that a program holds a page which is wanted, and the cache ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InHand;
+
 /// How often an allocation is tried again in a row before it fails.
 const TRIES: u32 = 3;
 /// Nanoseconds to wait for pages that are dirty or on their way to or from a device, when nothing
@@ -140,8 +144,11 @@ const WANTED: u32 = 1 << 31;
 const COPIED: u32 = 1 << 30;
 /// Bit of a frame's pin word: a task that waits until the page has no pins holds new ones off.
 const SHUT: u32 = 1 << 29;
+/// Bit of a frame's pin word: a program holds the page to change it ([`crate::PageMut`]), and may
+/// do so for ever.
+const IN_HAND: u32 = 1 << 28;
 /// Mask of the rest of the word: the number of pins.
-const PINS: u32 = SHUT - 1;
+const PINS: u32 = IN_HAND - 1;
 
 /// Nanoseconds that a writer waits for pins before it holds new ones off, for how long it does so
 /// at first and at most, and for how many times as long the page is open between two such times.
@@ -221,17 +228,43 @@ impl Drop for Turn<'_> {
 
 impl<'a> Locked<'a> {
     /// Returns the page at an index of a file, after waiting for its lock. `None`: it is not
-    /// cached.
-    pub async fn find(mm: &'a LiveMm, mapping: u32, index: u32) -> Option<Self> {
-        let pfn = mm.find_lock_page(mapping, index).await?;
+    /// cached. Fails if a program holds the page to change it and the cache ends.
+    pub async fn find(mm: &'a LiveMm, mapping: u32, index: u32) -> Result<Option<Self>, InHand> {
+        while let Some(pfn) = mm.peek_page(mapping, index) {
+            let (w, q) = (&mm.world, mm.world.pin_queue(pfn));
+            let ticket = w.ticket(q);
+            if mm.frames.track(pfn).load(SeqCst) & IN_HAND == 0 {
+                break;
+            }
+            if w.is_closing() {
+                return Err(InHand);
+            }
+            w.wait(q, ticket, None).await;
+        }
+        let Some(pfn) = mm.find_lock_page(mapping, index).await else {
+            return Ok(None);
+        };
         let place = (mm.frames.mapping(pfn), mm.frames.index(pfn));
         assert_eq!(place, (mapping, index), "frame {pfn} is another page");
-        Some(Self {
+        Ok(Some(Self {
             mm,
             pfn,
             unpinned: false,
             settled: false,
-        })
+        }))
+    }
+
+    /// Marks the page as held by a program that changes it, or no longer. Tasks that want the page
+    /// wait for the end of the mark, and not for the page's lock, so that the end of the cache
+    /// reaches them.
+    pub fn in_hand(&self, yes: bool) {
+        let word = self.mm.frames.track(self.pfn);
+        if yes {
+            word.fetch_or(IN_HAND, SeqCst);
+            return;
+        }
+        word.fetch_and(!IN_HAND, SeqCst);
+        self.mm.world.wake(self.mm.world.pin_queue(self.pfn));
     }
 
     /// Allocates a page and enters it, locked, at an index of a file. Its bytes are whatever the
@@ -304,7 +337,7 @@ impl<'a> Locked<'a> {
     pub async fn unpinned(mut self, turn: &mut Turn<'_>) -> Option<Self> {
         let (w, q) = (&self.mm.world, self.mm.world.pin_queue(self.pfn));
         let word = self.mm.frames.track(self.pfn);
-        if word.load(SeqCst) & !COPIED != 0 {
+        if word.load(SeqCst) & !(COPIED | IN_HAND) != 0 {
             let ticket = w.ticket(q);
             if w.is_closing() {
                 return None;
@@ -470,6 +503,11 @@ impl Owned {
         unsafe { std::slice::from_raw_parts_mut(first, PAGE << self.order) }
     }
 
+    /// Has the system free the memory of the frames, whose bytes are lost; they stay allocated.
+    pub fn release(&mut self, mm: &LiveMm) {
+        mm.world.arena.release(self.pfn, 1 << self.order);
+    }
+
     /// Frees the frames, which the program no longer uses.
     pub fn free(self, mm: &LiveMm) {
         match self.order {
@@ -523,7 +561,9 @@ impl Drop for Pinned<'_> {
     /// Removes the pin; the last one wakes a task that waits to change the page.
     #[inline]
     fn drop(&mut self) {
-        if self.mm.frames.track(self.pfn).fetch_sub(1, SeqCst) & !(COPIED | SHUT) == WANTED | 1 {
+        if self.mm.frames.track(self.pfn).fetch_sub(1, SeqCst) & !(COPIED | SHUT | IN_HAND)
+            == WANTED | 1
+        {
             let w = &self.mm.world;
             w.wake(w.pin_queue(self.pfn));
         }

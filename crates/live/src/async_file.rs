@@ -9,6 +9,7 @@
 //! [`Call`]: crate::runner::Call
 
 use crate::LiveMm;
+use crate::admission::{self, Admission, Room};
 use crate::ahead::{self, Advice};
 use crate::arena::{Keeper, Kept, Pinned};
 use crate::config::{ASYNC_LANES, Config};
@@ -37,9 +38,12 @@ use std::time::Instant;
 
 /// The asynchronous calls of a cache, and the threads that continue them.
 pub(crate) struct Calls {
-    runner: Arc<Runner>,
+    pub(crate) runner: Arc<Runner>,
     wanted: u32,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Room for the buffers of writes, in bytes.
+    room: u64,
+    admission: Arc<Admission>,
 }
 
 impl Calls {
@@ -47,18 +51,22 @@ impl Calls {
     /// on. `first`: the first of the task numbers that calls use.
     pub fn new(config: &Config, first: TaskId) -> Self {
         let tasks = first..first + config.async_tasks();
+        let room = admission::room(config.memory, PAGE as u64);
         Self {
             runner: Runner::new(ASYNC_LANES as usize, config.async_most(), tasks),
             wanted: config.async_threads,
             threads: Mutex::default(),
+            room,
+            admission: Admission::new(room),
         }
     }
 
-    /// Starts the runner's threads unless they run, and a thread for blocking calls on device
-    /// `bdi`.
+    /// Takes the room for buffers out of the cache's pages, starts the runner's threads unless they
+    /// run, and a thread for blocking calls on device `bdi`.
     fn start(&self, inner: &Arc<Inner>, bdi: u32) -> Result<(), Error> {
         let refused = |e: std::io::Error| Error::Config(format!("a thread for calls: {e}"));
         inner.mm.world.blocking.start(bdi).map_err(refused)?;
+        inner.balloon.for_buffers(inner, self.room / PAGE as u64)?;
         let mut threads = self.threads.lock();
         if inner.mm.world.is_closing() {
             return Err(Error::Closed);
@@ -74,7 +82,13 @@ impl Calls {
 
     /// Lets no further call begin, not even those that wait for their turn.
     pub fn close(&self) {
+        self.admission.close();
         self.runner.close();
+    }
+
+    /// Returns the bytes of the buffers that the cache holds for writes.
+    pub fn held(&self) -> u64 {
+        self.admission.held()
     }
 
     /// Waits until the calls under way have ended, and for the threads to end; after
@@ -130,6 +144,11 @@ impl Open {
     fn close(&mut self, then: impl FnOnce() + Send + 'static) {
         if let Some(file) = self.0.take() {
             let (inner, bdi) = (Arc::clone(&file.inner), file.file.bdi);
+            if inner.born.elsewhere() {
+                // A child of the process: the threads of the cache are not here.
+                drop(file);
+                return then();
+            }
             let owner = Arc::clone(&inner);
             let close = Box::new(move || {
                 // A thread of the cache must not keep a task number that is meant for the
@@ -240,7 +259,7 @@ impl File {
     /// # Errors
     /// [`Error::Config`]: a thread cannot be started. [`Error::Closed`]: the cache was shut down.
     pub fn into_async(self) -> Result<AsyncFile, Error> {
-        self.open()?;
+        self.inner.usable()?;
         self.inner.calls.start(&self.inner, self.file.bdi)?;
         Ok(AsyncFile(Arc::new(Open(Some(self)))))
     }
@@ -261,13 +280,15 @@ enum Seen {
     Read(u64, usize),
     Write(u64, usize),
     Sync,
+    /// A truncation, which is not timed.
+    Cut,
 }
 
 impl Seen {
     /// Returns the histogram in which the call's time is recorded; `None`: it is not timed.
     fn kind(self) -> Option<Kind> {
         match self {
-            Self::Nothing => None,
+            Self::Nothing | Self::Cut => None,
             Self::Read(..) => Some(Kind::Miss),
             Self::Write(..) => Some(Kind::Write),
             Self::Sync => Some(Kind::Fsync),
@@ -278,7 +299,7 @@ impl Seen {
     /// later.
     fn begin(self, file: &Open) -> Option<Begun> {
         let (range, write) = match self {
-            Self::Nothing | Self::Sync => return None,
+            Self::Nothing | Self::Sync | Self::Cut => return None,
             Self::Read(pos, len) => ((pos, len), false),
             Self::Write(pos, len) => ((pos, len), true),
         };
@@ -366,6 +387,14 @@ impl AsyncFile {
         A: Send + 'static,
         L: Future<Output = Done<T, A>> + Send + 'static,
     {
+        let changes = matches!(seen, Seen::Write(..) | Seen::Cut);
+        let may = match changes {
+            true => file.writes(),
+            false => Ok(()),
+        };
+        if let Err(e) = may.and_then(|()| file.inner.alive()) {
+            return (Err(e), given);
+        }
         let asked = {
             let outcome = Arc::new(Outcome::default());
             let told = Arc::clone(&outcome);
@@ -390,7 +419,7 @@ impl AsyncFile {
     /// `n` bytes, and the read is complete. `Continue(n)`: `n` bytes, then a page is missing or
     /// [`AT_HAND`] is reached.
     fn at_hand(file: &Open, pos: u64, buf: &mut [u8]) -> Result<ControlFlow<usize, usize>, Error> {
-        file.open()?;
+        file.reads()?;
         let (mm, mut missed) = (&file.inner.mm, false);
         let most = buf.len().min(AT_HAND);
         let missing = |_, _, _: &mut [u8]| {
@@ -502,7 +531,10 @@ impl AsyncFile {
         Ok(total)
     }
 
-    /// Writes `buf` at `pos`. The future waits while too many pages are dirty.
+    /// Writes `buf` at `pos`. The future waits while too many pages are dirty, and begins when the
+    /// cache has room for the buffer: a 64th of its memory, at most 64 MiB, is for the buffers of
+    /// writes that have begun. Until then the future alone holds the buffer;
+    /// [`AsyncFile::writable`] says when to make it.
     ///
     /// # Errors
     /// As [`File::write`], and [`Error::Closed`].
@@ -511,13 +543,44 @@ impl AsyncFile {
         pos: u64,
         buf: B,
     ) -> impl Future<Output = (Result<(), Error>, B)> + Send + 'static + use<B> {
-        let go = move |file: Arc<Open>, buf: B| async move {
-            let (mm, mapping) = (&file.inner.mm, file.file.mapping);
-            let result = file::write(mm, mapping, pos, buf.as_ref()).await;
-            (result, buf)
-        };
-        let seen = Seen::Write(pos, buf.as_ref().len());
-        Self::call(Arc::clone(&self.0), (Lane::Others, seen), buf, go)
+        let file = Arc::clone(&self.0);
+        async move {
+            let len = buf.as_ref().len();
+            let room = match Self::admit(&file, len).await {
+                Ok(room) => room,
+                Err(e) => return (Err(e), buf),
+            };
+            let go = move |file: Arc<Open>, buf: B| async move {
+                let (mm, mapping) = (&file.inner.mm, file.file.mapping);
+                let result = file::write(mm, mapping, pos, buf.as_ref()).await;
+                drop(room);
+                (result, buf)
+            };
+            Self::call(file, (Lane::Others, Seen::Write(pos, len)), buf, go).await
+        }
+    }
+
+    /// Waits until the cache has room for the buffers of a write of `len` bytes. `Err`: the handle
+    /// does not write, or the cache cannot be used.
+    async fn admit(file: &Open, len: usize) -> Result<Room, Error> {
+        file.writes()?;
+        file.inner.usable()?;
+        let room = file.inner.calls.admission.admit(len as u64).await;
+        room.ok_or(Error::Closed)
+    }
+
+    /// Resolves when the cache has room for a write of `len` bytes, and no other write waits for
+    /// room. A program that awaits this before it makes the buffer of each write has hardly more
+    /// buffers than the cache has room for. The room is not kept.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]; [`Error::Io`] with `EBADF` if the handle does not write.
+    pub fn writable(
+        &self,
+        len: usize,
+    ) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
+        let file = Arc::clone(&self.0);
+        async move { Self::admit(&file, len).await.map(drop) }
     }
 
     /// Writes several buffers at `pos`, one after the other.
@@ -529,19 +592,27 @@ impl AsyncFile {
         pos: u64,
         bufs: Vec<B>,
     ) -> impl Future<Output = (Result<(), Error>, Vec<B>)> + Send + 'static + use<B> {
-        let go = move |file: Arc<Open>, bufs: Vec<B>| async move {
-            let (mm, mapping) = (&file.inner.mm, file.file.mapping);
-            let mut at = pos;
-            for buf in &bufs {
-                if let Err(e) = file::write(mm, mapping, at, buf.as_ref()).await {
-                    return (Err(e), bufs);
+        let file = Arc::clone(&self.0);
+        let len = bufs.iter().map(|b| b.as_ref().len()).sum();
+        async move {
+            let room = match Self::admit(&file, len).await {
+                Ok(room) => room,
+                Err(e) => return (Err(e), bufs),
+            };
+            let go = move |file: Arc<Open>, bufs: Vec<B>| async move {
+                let (mm, mapping) = (&file.inner.mm, file.file.mapping);
+                let mut at = pos;
+                for buf in &bufs {
+                    if let Err(e) = file::write(mm, mapping, at, buf.as_ref()).await {
+                        return (Err(e), bufs);
+                    }
+                    at = at.saturating_add(buf.as_ref().len() as u64);
                 }
-                at = at.saturating_add(buf.as_ref().len() as u64);
-            }
-            (Ok(()), bufs)
-        };
-        let seen = Seen::Write(pos, bufs.iter().map(|b| b.as_ref().len()).sum());
-        Self::call(Arc::clone(&self.0), (Lane::Others, seen), bufs, go)
+                drop(room);
+                (Ok(()), bufs)
+            };
+            Self::call(file, (Lane::Others, Seen::Write(pos, len)), bufs, go).await
+        }
     }
 
     /// Pins a page by its number, to be read in place, as [`File::pin`]. While it is pinned nobody
@@ -556,7 +627,7 @@ impl AsyncFile {
     ) -> impl Future<Output = Result<PageOwned, Error>> + Send + 'static + use<> {
         let file = Arc::clone(&self.0);
         async move {
-            file.open()?;
+            file.reads()?;
             if let Some(pinned) = Self::pin_at_hand(&file, page) {
                 return Ok(pinned);
             }
@@ -708,8 +779,7 @@ impl AsyncFile {
     /// future that was dropped has reported nothing.
     pub fn fsync(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let go = move |file: Arc<Open>, ()| async move {
-            file::to_device(&file.inner.mm, file.file.mapping).await;
-            (Ok(()), ())
+            (file::to_device(&file.inner.mm, file.file.mapping).await, ())
         };
         let file = Arc::clone(&self.0);
         let call = Self::call(Arc::clone(&file), (Lane::Others, Seen::Sync), (), go);
@@ -731,7 +801,7 @@ impl AsyncFile {
             let cut = file::truncate(&file.inner.mm, file.file.mapping, len);
             (cut.await, ())
         };
-        let call = Self::call(Arc::clone(&self.0), (Lane::Others, Seen::Nothing), (), go);
+        let call = Self::call(Arc::clone(&self.0), (Lane::Others, Seen::Cut), (), go);
         async move { call.await.0 }
     }
 

@@ -31,7 +31,9 @@ pub struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.inner.mm.world.shrinkers.remove(self.number);
+        if !self.inner.born.elsewhere() {
+            self.inner.mm.world.shrinkers.remove(self.number);
+        }
     }
 }
 

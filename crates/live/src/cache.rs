@@ -2,9 +2,12 @@
 
 use crate::ahead::Ahead;
 use crate::async_file::Calls;
+use crate::balloon::Balloon;
 use crate::buffer::{Buffer, Registration};
 use crate::class::ClassStats;
-use crate::config::{CALLERS, Config, FIRST_USER, FLUSHERS, GIVER, KSWAPD, LAST, OnLoss, RING};
+use crate::config::{
+    CALLERS, Config, FIRST_USER, FLUSHERS, GIVER, KSWAPD, LAST, LEAST_MEMORY, OnLoss, RING,
+};
 use crate::cpu;
 use crate::daemons::Daemons;
 use crate::error::Error;
@@ -14,11 +17,12 @@ use crate::inner::{Inner, Tasks};
 use crate::latency::Latencies;
 use crate::listen::Listener;
 use crate::metrics::{self, Form};
-use crate::open_file::OpenFile;
+use crate::page_size::PAGE;
 use crate::record::Recording;
+use crate::shared::Shared;
 use crate::shrink::Shrinker;
 use crate::stats::{Shutdown, Stats};
-use crate::storage::{Os, Storage};
+use crate::storage::{OpenOptions, Os, Storage};
 use crate::world::LiveWorld;
 use mm::Mm;
 use mm::memory::task::{PF_KTHREAD, PF_SWAPWRITE};
@@ -34,11 +38,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+/// The share of its memory to which a cache can be made smaller while it runs.
+const SMALLEST_SHARE: u64 = 8;
 
 /// A page cache over files, with its own kswapd and flusher threads.
 pub struct Cache {
     inner: Arc<Inner>,
     daemons: Mutex<Option<Daemons>>,
+    page_wait: Duration,
     on_loss: OnLoss,
 }
 
@@ -71,6 +80,7 @@ impl Cache {
             world.hold(&engine, class, held)?;
         }
         world.ring = config.tracing.map(Ring::new);
+        let born = world.born;
         let ids = FIRST_USER..FIRST_USER + config.max_threads;
         let calls = Calls::new(&config, ids.end);
         let tasks = ids.end..ids.end + config.async_tasks();
@@ -85,20 +95,25 @@ impl Cache {
         let inner = Arc::new(Inner {
             mm,
             calls,
+            balloon: Balloon::default(),
+            memory: config.memory,
             tasks: Arc::new(Tasks {
                 free: Mutex::new(ids.rev().collect()),
+                born,
             }),
             storage,
-            table: Mutex::default(),
+            table: Shared::default(),
             recorder: Arc::default(),
             closed: RwLock::new(false),
             ended: AtomicBool::new(false),
+            born,
             giver: Mutex::default(),
         });
         // From here on, dropping `cache` ends the threads.
         let cache = Self {
             daemons: Mutex::new(Some(Daemons::new(&inner))),
             inner,
+            page_wait: config.page_wait,
             on_loss: config.on_loss,
         };
         if let Some(daemons) = cache.daemons.lock().as_mut() {
@@ -115,50 +130,40 @@ impl Cache {
     /// Opens a regular file for reading and writing, and creates it if it is missing. A file is
     /// identified by device and inode: all its names lead to the same pages, and a new file under
     /// an old name is another file. Nothing else may change the contents of a file that this cache
-    /// knows.
+    /// knows: the file is locked (`flock(2)`) until its pages leave the cache, so that a second
+    /// cache, of this process or of another, is refused.
     ///
     /// # Errors
     /// [`Error::Io`]: the operating system's error. [`Error::NotRegular`]: the path names a device,
     /// a directory or the like. [`Error::TooManyFiles`]: [`Config::max_files`] files are open.
+    /// [`Error::InUse`]: another cache has the file.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File, Error> {
+        self.open_with(path, OpenOptions::default())
+    }
+
+    /// Opens a regular file as `how` says, otherwise as [`Cache::open`]. Caches that only read a
+    /// file may share it. A handle that was not opened to read, or to write, refuses that with
+    /// `EBADF`.
+    ///
+    /// # Errors
+    /// As [`Cache::open`]; [`Error::Io`] with `EINVAL` if the options do not fit together.
+    pub fn open_with(&self, path: impl AsRef<Path>, how: OpenOptions) -> Result<File, Error> {
         let (inner, path) = (&self.inner, path.as_ref());
+        inner.usable()?;
         let closed = inner.closed.read();
         if *closed {
             return Err(Error::Closed);
         }
-        // The descriptor stays open until the file is in the table, so its inode number is not used
-        // again.
-        let opened = loop {
-            match inner.storage.open(path) {
-                Err(Error::Io(Errno::INTR)) => {}
-                // Closed files that are still cached hold descriptors, too: give one up.
-                Err(Error::Io(e @ (Errno::MFILE | Errno::NFILE))) => {
-                    let freed = inner.forget_closed(&mut inner.table.lock());
-                    freed.map_err(|_| Error::Io(e))?;
-                }
-                other => break other?,
-            }
-        };
-        let bdi = self.device(opened.id.device)?;
-        let mut table = inner.table.lock();
-        let file = match table.open(opened.id) {
-            Some(file) => file,
-            None => {
-                let mapping = inner.number(&mut table, bdi)?;
-                let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-                let file = Arc::new(OpenFile::new((mapping, bdi), path, opened.file));
-                let m = &inner.mm.mappings[mapping as usize];
-                m.size.store(opened.len, SeqCst);
-                inner.mm.world.add_file(Arc::clone(&file));
-                table.insert(opened.id, Arc::clone(&file));
-                file
-            }
-        };
+        if !how.is_valid() {
+            return Err(Error::Io(Errno::INVAL));
+        }
+        let file = inner.open_file(path, how, |st_dev| self.device(st_dev))?;
         Ok(File {
             inner: Arc::clone(inner),
             told: file.errors.sample(),
             ahead: Ahead::default(),
             file,
+            how,
         })
     }
 
@@ -171,9 +176,34 @@ impl Cache {
         }
     }
 
+    /// Changes the cache's memory while it runs, to `bytes`, from an eighth of [`Config::memory`] (at
+    /// least 32 KiB) up to all of it: watermarks stay those of [`Config::memory`]. Pages are reclaimed for that, from all classes in the order in which an allocation takes
+    /// them, and their memory is given back to the system; a larger size takes effect at once.
+    /// Waits until the cache is as large as that.
+    ///
+    /// # Errors
+    /// [`Error::Config`]: the size is out of range. [`Error::OutOfMemory`], [`Error::TooManyPins`]:
+    /// nothing can be reclaimed; the cache is then as small as it became. [`Error::Closed`].
+    pub fn set_memory(&self, bytes: u64) -> Result<(), Error> {
+        let (inner, most) = (&self.inner, self.inner.memory);
+        let least = LEAST_MEMORY.max(most / SMALLEST_SHARE);
+        if !(least..=most).contains(&bytes) {
+            return Err(Error::Config(format!(
+                "memory = {bytes}: accepted are {} to {} KiB, with which the cache began",
+                least >> 10,
+                most >> 10
+            )));
+        }
+        let less = most / PAGE as u64 - bytes / PAGE as u64;
+        inner.balloon.smaller(inner, less)
+    }
+
     /// Returns the levels and counters of the cache.
     pub fn stats(&self) -> Stats {
-        Stats::of(&self.inner.mm)
+        Stats {
+            write_buffers: self.inner.calls.held(),
+            ..Stats::of(&self.inner.mm)
+        }
     }
 
     /// Returns all metrics of the cache as a page of OpenMetrics 1.0: [`Cache::stats`],
@@ -277,10 +307,15 @@ impl Cache {
 
     /// Shuts the cache down: refuses further calls, lets those under way end, writes all dirty
     /// pages and stops the threads. Writes that wait for a page which the program has pinned, and
-    /// asynchronous calls whose turn has not come, fail with [`Error::Closed`]. Data that cannot be
+    /// asynchronous calls whose turn has not come, fail with [`Error::Closed`]. Pages that the
+    /// program holds to change are waited for, [`Config::page_wait`] at most. Data that cannot be
     /// written now is lost, and the result says so. A second call waits for the first and returns
-    /// an empty result.
+    /// an empty result. In a child process after fork(2) this does nothing: the cache is the
+    /// parent's.
     pub fn shutdown(&self) -> Shutdown {
+        if self.inner.born.elsewhere() {
+            return Shutdown::default();
+        }
         // A thread that is ending has lost its thread-locals and cannot run engine code.
         if cpu::thread_is_ending() {
             return std::thread::scope(|s| {
@@ -296,7 +331,15 @@ impl Cache {
     fn shut_down(&self) -> Shutdown {
         self.inner.ended.store(true, SeqCst);
         self.inner.calls.close();
-        self.inner.mm.world.close();
+        let mm = &self.inner.mm;
+        let held = mm.world.pages_to_change.load(SeqCst) > 0;
+        if held && !mm.world.is_closing() {
+            let let_go = mm.world.pages_let_go(self.page_wait);
+            // Another thread may shut the cache down as well, so this is not the last task.
+            let _one = self.inner.giver.lock();
+            mm.world.cpus.block_on(GIVER, let_go);
+        }
+        mm.world.close();
         *self.inner.closed.write() = true;
         let mut running = self.daemons.lock();
         let Some(daemons) = running.take() else {
@@ -305,9 +348,11 @@ impl Cache {
         self.inner.calls.end(&self.inner.mm);
         let failed = self.inner.sync_all();
         daemons.stop();
-        let mm = &self.inner.mm;
+        // What the program still holds is dirty.
+        let held = u64::from(mm.world.pages_to_change.load(SeqCst));
+        let held = held.min(mm.global_stat(ZoneStat::NrFileDirty));
         Shutdown {
-            lost_pages: mm.world.lost_pages.load(SeqCst) + mm.world.kept_pages(),
+            lost_pages: mm.world.lost_pages.load(SeqCst) + mm.world.kept_pages() + held,
             failed,
         }
     }

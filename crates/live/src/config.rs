@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Task numbers of the cache itself: kswapd; the shutdown, which must not depend on a free number;
 /// the owner of the ring; threads without a number that free memory; each device's flusher; and
@@ -50,7 +51,7 @@ impl Who {
 }
 
 /// The least memory, in bytes, with which one page can be read while another is written.
-const LEAST_MEMORY: u64 = 8 * PAGE as u64;
+pub(crate) const LEAST_MEMORY: u64 = 8 * PAGE as u64;
 /// Pages below which the kernel's smallest `min_free_kbytes` (128 KiB) is too much; such a cache
 /// keeps 1/[`FREE_SHARE`] of its memory free instead.
 const FEW_PAGES: u64 = 1024;
@@ -114,6 +115,10 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Which events of the engine are kept for [`crate::Cache::events`]; `None`, the default: none.
     pub tracing: Option<Tracing>,
+    /// How long [`crate::Cache::shutdown`], and so dropping the cache, waits for pages that the
+    /// program holds to change ([`crate::PageMut`]), 5 seconds by default. Such a page is not
+    /// written, and the shutdown reports it as lost.
+    pub page_wait: Duration,
     /// Called with a [`Notice`] that a program may want to know of.
     pub on_notice: OnNotice,
     /// Called if a cache that is dropped loses data. [`crate::Cache::shutdown`] returns the same
@@ -229,6 +234,7 @@ impl Default for Config {
             transfers: Transfers::default(),
             metrics: None,
             tracing: None,
+            page_wait: Duration::from_secs(5),
             on_notice: OnNotice::default(),
             on_loss: OnLoss::default(),
         }

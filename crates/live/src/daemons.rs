@@ -9,7 +9,6 @@ use crate::listen::{Listener, Stop};
 use crate::metrics;
 use crate::uring::{self, Ring};
 use crate::world::daemon;
-use parking_lot::{Condvar, Mutex};
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::sync::{Arc, mpsc};
@@ -19,7 +18,6 @@ use std::thread::JoinHandle;
 pub(crate) struct Daemons {
     inner: Arc<Inner>,
     threads: Vec<JoinHandle<()>>,
-    stop_vmstat: Arc<(Mutex<bool>, Condvar)>,
     /// Address at which metrics are served, and the handle that stops the server.
     listens: Option<(SocketAddr, Stop)>,
     /// `st_dev` of each device, indexed by the device's number in the cache.
@@ -34,7 +32,6 @@ impl Daemons {
         Self {
             inner: Arc::clone(inner),
             threads: Vec::new(),
-            stop_vmstat: Arc::default(),
             listens: None,
             devices: Vec::new(),
             ring: false,
@@ -64,8 +61,7 @@ impl Daemons {
             self.spawn("populate", |i| i.mm.world.populate())?;
         }
         self.spawn("kswapd0", |i| daemon::kswapd(&i.mm, KSWAPD))?;
-        let stop = Arc::clone(&self.stop_vmstat);
-        self.spawn("vmstat", move |i| daemon::vmstat(&i.mm, &stop))
+        self.spawn("vmstat", |i| daemon::vmstat(&i.mm))
     }
 
     /// Starts the thread that serves the metrics.
@@ -156,8 +152,7 @@ impl Daemons {
     /// do. Passes on a thread's panic.
     pub fn stop(self) {
         self.inner.mm.world.stop_daemons();
-        *self.stop_vmstat.0.lock() = true;
-        self.stop_vmstat.1.notify_all();
+        self.inner.mm.world.fold.stop();
         if let Some((_, stop)) = &self.listens {
             stop.ring();
         }

@@ -1,5 +1,6 @@
 //! Why a call failed, and that no page could be allocated.
 
+use crate::arena::InHand;
 use rustix::io::Errno;
 
 /// Why a call failed.
@@ -66,6 +67,18 @@ pub enum Error {
     /// [`crate::Config::max_threads`] threads use the cache, or the calling thread is about to end.
     #[error("too many threads")]
     TooManyThreads,
+    /// Another cache, of this process or of another, has the file open, and one of the two could
+    /// change it.
+    #[error("another cache has the file open")]
+    InUse,
+    /// The cache ends, and the program holds a page of the file to change it
+    /// ([`crate::PageMut`]), which could not be written.
+    #[error("a page of the file is held to be changed, so it was not written")]
+    Held,
+    /// The process is a child, by fork(2), of the one that made the cache: it has none of the
+    /// cache's threads.
+    #[error("the cache is that of a parent process")]
+    Forked,
     /// The cache was shut down.
     #[error("the cache was shut down")]
     Closed,
@@ -77,6 +90,12 @@ pub enum Error {
 impl From<OutOfMemory> for Error {
     fn from(_: OutOfMemory) -> Self {
         Self::OutOfMemory
+    }
+}
+
+impl From<InHand> for Error {
+    fn from(_: InHand) -> Self {
+        Self::Closed
     }
 }
 

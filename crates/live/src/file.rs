@@ -13,6 +13,7 @@ use crate::latency::Kind;
 use crate::open_file::{Cut, OpenFile, Share};
 use crate::page_size::PAGE;
 use crate::sync;
+use mm::cache::tree::Tag;
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
 use mm::world::Tasks;
@@ -306,7 +307,7 @@ async fn find_to_change(
 ) -> Result<Option<Locked<'_>>, Error> {
     let mut turn = Turn::new(mm);
     loop {
-        let Some(mut page) = Locked::find(mm, mapping, index).await else {
+        let Some(mut page) = Locked::find(mm, mapping, index).await? else {
             return Ok(None);
         };
         page.settled().await;
@@ -353,7 +354,7 @@ async fn write_page(
 /// Makes the file's pages whose write failed, and which are kept, dirty again.
 async fn retry(mm: &LiveMm, file: &OpenFile) {
     for index in file.kept() {
-        if let Some(page) = Locked::find(mm, file.mapping, index).await {
+        if let Ok(Some(page)) = Locked::find(mm, file.mapping, index).await {
             mm.wait_on_page_writeback(page.pfn()).await;
             if page.has(flag::ERROR) {
                 // Dirty first: a page with neither bit may be reclaimed.
@@ -375,22 +376,30 @@ pub(crate) async fn write_back(mm: &LiveMm, file: &OpenFile) {
 }
 
 /// Writes a file's dirty pages and waits until the device has them. Returns the newest error that
-/// `cursor` (of a handle) has not been told of.
+/// `cursor` (of a handle) has not been told of; [`Error::Held`] as [`to_device`].
 pub(crate) async fn fsync(mm: &LiveMm, mapping: u32, cursor: &Cursor) -> Result<(), Error> {
-    to_device(mm, mapping).await;
-    mm.world.file(mapping).errors.check(cursor)
+    let held = to_device(mm, mapping).await;
+    mm.world.file(mapping).errors.check(cursor).and(held)
 }
 
-/// Writes a file's dirty pages and waits until the device has them, as [`fsync`] does; errors are
-/// only recorded in the file's error sequence.
-pub(crate) async fn to_device(mm: &LiveMm, mapping: u32) {
+/// Writes a file's dirty pages and waits until the device has them, as [`fsync`] does; errors of
+/// writes are only recorded in the file's error sequence. Fails with [`Error::Held`] if the cache
+/// ends and a page that the program holds was not written.
+pub(crate) async fn to_device(mm: &LiveMm, mapping: u32) -> Result<(), Error> {
     let file = mm.world.file(mapping);
     write_back(mm, &file).await;
+    let skipped = mm.world.is_closing()
+        && mm.world.pages_to_change.load(SeqCst) > 0
+        && mm.mapping_tagged(mapping, Tag::Dirty);
     let to_sync = Arc::clone(&file);
     if let Err(e) = blocking::run(mm, file.bdi, move || to_sync.sync()).await {
         // The system reports the error once, and holds the pages that it could not write for clean
         // now.
         file.errors.record(e, Fate::Lost);
+    }
+    match skipped {
+        true => Err(Error::Held),
+        false => Ok(()),
     }
 }
 
@@ -398,7 +407,7 @@ pub(crate) async fn to_device(mm: &LiveMm, mapping: u32) {
 pub(crate) async fn truncate(mm: &LiveMm, mapping: u32, len: u64) -> Result<(), Error> {
     check_range(len, 0)?;
     let file = mm.world.file(mapping);
-    let _cut = Cut::take(mm, &file).await;
+    let _cut = Cut::take(mm, &file).await?;
     let m = &mm.mappings[mapping as usize];
     // Writeback that uses the old size would bring back what is cut off.
     let dup = Arc::clone(&file);

@@ -10,7 +10,9 @@ use crate::latency::{Kind, begin, sampled};
 use crate::open_file::OpenFile;
 use crate::page::{PageMut, PageRef};
 use crate::page_size::PAGE;
+use crate::storage::OpenOptions;
 use crate::sync::now;
+use rustix::io::Errno;
 use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -24,6 +26,8 @@ pub struct File {
     /// The position up to which this handle was told of the file's errors.
     pub(crate) told: Cursor,
     pub(crate) ahead: Ahead,
+    /// How it was opened.
+    pub(crate) how: OpenOptions,
 }
 
 impl File {
@@ -35,7 +39,7 @@ impl File {
     /// reaches there.
     pub fn read(&self, pos: u64, buf: &mut [u8]) -> Result<usize, Error> {
         let (inner, mm, mapping) = (&self.inner, &self.inner.mm, self.file.mapping);
-        self.open()?;
+        self.reads()?;
         // A call that is sampled for timing is timed by its first page, if that is cached.
         let begun = Cell::new(sampled().then(begin));
         let missing = |at, behind, buf: &mut [u8]| {
@@ -85,7 +89,7 @@ impl File {
     /// reclaimed to read it into. [`Error::Io`]: the page cannot be read.
     #[inline]
     pub fn pin(&self, page: u32) -> Result<PageRef<'_>, Error> {
-        self.open()?;
+        self.reads()?;
         if sampled() {
             return self.pin_timed(page);
         }
@@ -140,6 +144,7 @@ impl File {
     /// # Errors
     /// As [`File::pin`], and [`Error::Refused`] because of earlier data.
     pub fn pin_mut(&self, page: u32) -> Result<PageMut<'_>, Error> {
+        self.writes()?;
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
         let pin = || {
             let pin = file::pin_mut(mm, &self.file, &self.ahead, page);
@@ -150,12 +155,21 @@ impl File {
         Ok(PageMut::new(mm, (mapping, page), locked, share))
     }
 
-    /// Returns an error if the cache was shut down.
+    /// Returns an error if the handle does not read, or if the cache cannot be used
+    /// ([`Inner::usable`]).
     #[inline]
-    pub(crate) fn open(&self) -> Result<(), Error> {
-        match self.inner.ended.load(SeqCst) {
-            false => Ok(()),
-            true => Err(Error::Closed),
+    pub(crate) fn reads(&self) -> Result<(), Error> {
+        match self.how.read {
+            true => self.inner.usable(),
+            false => Err(Error::Io(Errno::BADF)),
+        }
+    }
+
+    /// Returns an error if the handle does not write.
+    pub(crate) fn writes(&self) -> Result<(), Error> {
+        match self.how.write {
+            true => Ok(()),
+            false => Err(Error::Io(Errno::BADF)),
         }
     }
 
@@ -230,6 +244,7 @@ impl File {
     /// beyond 16 TiB, or [`Error::Refused`] because of earlier data. The bytes before the page that
     /// failed are written.
     pub fn write(&self, pos: u64, buf: &[u8]) -> Result<(), Error> {
+        self.writes()?;
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
         let write = || {
             let write = file::write(mm, mapping, pos, buf);
@@ -273,6 +288,7 @@ impl File {
     /// # Errors
     /// The operating system's error; the file then has its old length.
     pub fn truncate(&self, len: u64) -> Result<(), Error> {
+        self.writes()?;
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
         self.inner.call(file::truncate(mm, mapping, len))
     }
@@ -313,14 +329,8 @@ impl Drop for File {
     /// Closes the handle. If it was the last one of a file without a name, drops the file's pages:
     /// no call can reach them any more.
     fn drop(&mut self) {
-        let inner = &self.inner;
-        let closed = inner.closed.read();
-        let mut table = inner.table.lock();
-        // No call can reach the pages of a file without a name: its memory and its blocks are freed
-        // now. If the thread has no task number, that happens when the file's mapping number is
-        // needed.
-        if table.close(self.file.mapping) && !*closed && !self.file.has_name() {
-            let _ = inner.forget(&mut table, &self.file);
+        if !self.inner.born.elsewhere() {
+            self.inner.close_file(&self.file);
         }
     }
 }

@@ -4,17 +4,18 @@
 use crate::LiveMm;
 use crate::arena::Pinned;
 use crate::async_file::Calls;
+use crate::balloon::Balloon;
 use crate::config::{GIVER, LAST};
 use crate::cpu;
 use crate::error::Error;
 use crate::file;
+use crate::fork::Born;
 use crate::latency::Kind;
-use crate::open_file::OpenFile;
 use crate::record::Recorder;
+use crate::shared::Shared;
 use crate::storage::Storage;
 use crate::sync::now;
 use crate::table::Table;
-use mm::cache::mapping::MappingKind;
 use mm::world::TaskId;
 use mm::world::event::TrackPath;
 use parking_lot::{Mutex, RwLock};
@@ -28,6 +29,8 @@ use std::sync::{Arc, Weak};
 /// The task numbers for the program's threads.
 pub(crate) struct Tasks {
     pub(crate) free: Mutex<Vec<TaskId>>,
+    /// The process that made the cache.
+    pub(crate) born: Born,
 }
 
 /// A thread's task number in one cache, given back when the thread ends.
@@ -39,7 +42,9 @@ struct Lease {
 impl Drop for Lease {
     /// Gives the thread's task number back to the cache, if the cache still exists.
     fn drop(&mut self) {
-        if let Some(tasks) = self.tasks.upgrade() {
+        if let Some(tasks) = self.tasks.upgrade()
+            && !tasks.born.elsewhere()
+        {
             tasks.free.lock().push(self.id);
         }
     }
@@ -65,19 +70,45 @@ pub(crate) struct Inner {
     pub(crate) mm: LiveMm,
     /// The asynchronous calls.
     pub(crate) calls: Calls,
+    /// Pages that are taken out of the cache.
+    pub(crate) balloon: Balloon,
+    /// Bytes of memory with which the cache began.
+    pub(crate) memory: u64,
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) table: Mutex<Table>,
+    pub(crate) table: Shared<Table>,
     pub(crate) recorder: Arc<Recorder>,
     /// Calls hold this lock shared; the shutdown holds it exclusively and sets it.
     pub(crate) closed: RwLock<bool>,
-    /// True from the start of the shutdown; for look-ups of cached pages, which take no lock.
+    /// True from the start of the shutdown; for look-ups of cached pages, which take no lock, and
+    /// so that no call waits for the shutdown.
     pub(crate) ended: AtomicBool,
+    /// The process that made the cache.
+    pub(crate) born: Born,
     /// Held by a thread without a task number while it frees memory as task `GIVER`.
     pub(crate) giver: Mutex<()>,
 }
 
 impl Inner {
+    /// Returns an error if the cache is that of a parent process.
+    #[inline]
+    pub(crate) fn alive(&self) -> Result<(), Error> {
+        match self.born.elsewhere() {
+            false => Ok(()),
+            true => Err(Error::Forked),
+        }
+    }
+
+    /// Returns an error if the cache was shut down, or is that of a parent process.
+    #[inline]
+    pub(crate) fn usable(&self) -> Result<(), Error> {
+        self.alive()?;
+        match self.ended.load(SeqCst) {
+            false => Ok(()),
+            true => Err(Error::Closed),
+        }
+    }
+
     /// Returns the calling thread's task number in this cache, and assigns one at its first call.
     /// `Err`: none is free, or the thread is ending.
     fn task(&self) -> Result<TaskId, Error> {
@@ -105,6 +136,7 @@ impl Inner {
     /// Runs a future of the engine on the calling thread under its task number. `Err`: no task
     /// number is free, or the cache ended the task's wait.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> Result<T, Error> {
+        self.alive()?;
         let task = self.task()?;
         let cpus = &self.mm.world.cpus;
         cpus.block_on(task, future).ok_or(Error::Closed)
@@ -113,6 +145,9 @@ impl Inner {
     /// Runs `f` on a CPU slot, under the calling thread's task number, or as task `GIVER` if it has
     /// none: for freeing memory, which must not fail.
     pub(crate) fn as_any_task(&self, f: impl FnOnce() + Send) {
+        if self.born.elsewhere() {
+            return;
+        }
         let cpus = &self.mm.world.cpus;
         let run = |task, f: &mut Option<_>| {
             let once = async { f.take().map_or((), |f: Box<dyn FnOnce() + Send + '_>| f()) };
@@ -143,6 +178,7 @@ impl Inner {
         if self.mm.world.cpus.shrinking() {
             return Err(Error::InShrinker);
         }
+        self.usable()?;
         let closed = self.closed.read();
         if *closed {
             return Err(Error::Closed);
@@ -187,59 +223,17 @@ impl Inner {
     /// Syncs every file of the cache; returns the path and error of those whose sync failed. For
     /// the thread that shuts the cache down.
     pub(crate) fn sync_all(&self) -> Vec<(PathBuf, Error)> {
-        let (mm, table) = (&self.mm, self.table.lock());
+        let (mm, files) = (&self.mm, self.table.lock().files());
         let mut failed = Vec::new();
-        for file in table.files() {
+        for file in files {
             let cursor = file.errors.end();
             let sync = file::fsync(mm, file.mapping, &cursor);
             let synced = mm.world.cpus.block_on(LAST, sync);
             if let Err(e) = synced.expect("only daemons are ended") {
                 failed.push((file.path.clone(), e));
             }
+            file.unlock();
         }
         failed
-    }
-
-    /// Returns a mapping number for one more file on a device: a new one, or that of a closed file,
-    /// whose pages are then dropped. Fails if all files are open.
-    pub(crate) fn number(&self, table: &mut Table, bdi: u32) -> Result<u32, Error> {
-        let new = || self.mm.new_mapping(MappingKind::File, bdi);
-        let n = match table.free_number().or_else(new) {
-            Some(n) => n,
-            None => {
-                self.forget_closed(table)?;
-                table.free_number().ok_or(Error::TooManyFiles)?
-            }
-        };
-        self.mm.move_mapping(n, bdi);
-        Ok(n)
-    }
-
-    /// Drops a closed file and its pages from the cache to free its number: of those whose dirty
-    /// pages can be written, the one that was closed longest ago. Fails if there is none.
-    pub(crate) fn forget_closed(&self, table: &mut Table) -> Result<(), Error> {
-        let mut after = 0;
-        while let Some((closing, file)) = table.closed(after) {
-            after = closing;
-            if file.has_name() {
-                self.block_on(file::write_back(&self.mm, &file))?;
-                if file.failing().is_some() {
-                    continue;
-                }
-            }
-            return self.forget(table, &file);
-        }
-        Err(Error::TooManyFiles)
-    }
-
-    /// Drops all pages of a file without open handles and frees its mapping number.
-    pub(crate) fn forget(&self, table: &mut Table, file: &OpenFile) -> Result<(), Error> {
-        self.block_on(file::forget(&self.mm, file))?;
-        let m = &self.mm.mappings[file.mapping as usize];
-        m.size.store(0, SeqCst);
-        m.writeback_index.store(0, SeqCst);
-        self.mm.world.remove_file(file.mapping);
-        table.remove(file.mapping);
-        Ok(())
     }
 }

@@ -1,9 +1,11 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+mod admission;
 mod ahead;
 mod arena;
 mod async_file;
+mod balloon;
 mod blocking;
 mod buffer;
 mod cache;
@@ -15,6 +17,7 @@ mod error;
 mod errseq;
 mod events;
 mod file;
+mod fork;
 mod handle;
 mod inner;
 mod io;
@@ -23,10 +26,12 @@ mod listen;
 mod map;
 mod metrics;
 mod open_file;
+mod opening;
 mod page;
 mod page_size;
 mod record;
 mod runner;
+mod shared;
 mod shrink;
 mod stats;
 pub mod storage;
@@ -56,6 +61,7 @@ pub use record::{Recorded, Recording};
 pub use rustix::io::Errno;
 pub use shrink::Shrinker;
 pub use stats::{Shutdown, Stats};
+pub use storage::OpenOptions;
 pub use world::{LiveLock, LiveWorld};
 
 /// The engine in the live world.

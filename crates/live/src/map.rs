@@ -150,6 +150,22 @@ impl Arena {
         }
     }
 
+    /// Has the system free the memory of `n` frames from `first` on, whose bytes are zero if they
+    /// are touched again. Memory that is locked stays.
+    pub fn release(&self, first: Pfn, n: usize) {
+        let (from, len) = (first as usize * PAGE, n * PAGE);
+        assert!(
+            from + len <= self.size,
+            "frame {first} is outside the arena"
+        );
+        // SAFETY: the bytes lie inside the mapping, and the caller owns the frames, so that no task
+        // looks at them. The system refuses for locked memory, which changes nothing.
+        let _ = unsafe {
+            let at = self.base.add(from).as_ptr().cast();
+            rustix::mm::madvise(at, len, rustix::mm::Advice::LinuxDontNeed)
+        };
+    }
+
     /// Returns the address of a frame's page; `arena` has the rules for its use.
     pub fn page(&self, pfn: Pfn) -> NonNull<[u8; PAGE]> {
         let at = pfn as usize * PAGE;

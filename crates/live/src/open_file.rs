@@ -15,7 +15,9 @@
 //! of memory; beyond that data is lost, which is reported, and the page is read anew.
 
 use crate::LiveMm;
+use crate::error::Error;
 use crate::errseq::{ErrorSequence, Fate};
+use crate::shared::assert_none_held;
 use crate::storage::{Backing, Way};
 use crate::sync::{AtomicBool, AtomicU32, Mutex};
 use crate::world::LiveWorld;
@@ -24,6 +26,7 @@ use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Bit of a count of sharers: a task truncates the file, or waits to; no new sharer is let in.
@@ -42,6 +45,9 @@ pub struct OpenFile {
     /// The path at which it was first opened, for messages.
     pub(crate) path: PathBuf,
     backing: Box<dyn Backing>,
+    /// The file opened for writing, if it was opened for reading only at first.
+    writer: OnceLock<Box<dyn Backing>>,
+    only_reads: AtomicBool,
     /// The class of memory that its pages are taken from.
     pub(crate) class: AtomicU32,
     /// The number of tasks that are changing the file's contents, and [`CUTTING`].
@@ -75,6 +81,8 @@ impl OpenFile {
             bdi,
             path,
             backing,
+            writer: OnceLock::new(),
+            only_reads: AtomicBool::new(false),
             class: AtomicU32::new(0),
             sharers: AtomicU32::new(0),
             holders: Mutex::default(),
@@ -85,6 +93,45 @@ impl OpenFile {
             failing: AtomicU32::new(0),
             fail_writes: AtomicBool::new(false),
         }
+    }
+
+    /// Marks the file as opened for reading only, before any task knows it.
+    pub(crate) fn only_reads(&self) {
+        self.only_reads.store(true, SeqCst);
+    }
+
+    /// Makes a file that was opened for reading only one that is written by `writer`, the same file
+    /// opened for writing, and locks it against other caches; does nothing if the file can be
+    /// written.
+    ///
+    /// # Errors
+    /// `EWOULDBLOCK`: another cache reads the file.
+    pub(crate) fn writes_by(&self, writer: Box<dyn Backing>) -> Result<(), Errno> {
+        if !self.only_reads.load(SeqCst) {
+            return Ok(());
+        }
+        assert_none_held();
+        if let Err(e) = self.backing.lock(true) {
+            // The exchange of a shared lock for an exclusive one gives the shared one up first.
+            // Only a cache that writes the file could have come in between; it sees no change by
+            // this one.
+            let _ = self.backing.lock(false);
+            return Err(e);
+        }
+        // Another task may have done the same.
+        let _ = self.writer.set(writer);
+        self.only_reads.store(false, SeqCst);
+        Ok(())
+    }
+
+    /// Returns the file as it is written.
+    fn writer(&self) -> &dyn Backing {
+        self.writer.get().unwrap_or(&self.backing).as_ref()
+    }
+
+    /// Ends the lock against other caches.
+    pub(crate) fn unlock(&self) {
+        self.backing.unlock();
     }
 
     pub(crate) fn fail_writes(&self, fail: bool) {
@@ -120,14 +167,20 @@ impl OpenFile {
         if write && self.fail_writes.load(SeqCst) {
             return Err(Errno::IO);
         }
-        self.backing.way(write, at, len)
+        match write {
+            true => self.writer().way(write, at, len),
+            false => self.backing.way(write, at, len),
+        }
     }
 
     pub(crate) fn other_way(&self, errno: Errno) -> bool {
-        self.backing.other_way(errno)
+        // Either of the two may have been refused.
+        let written = self.writer.get().is_some_and(|w| w.other_way(errno));
+        self.backing.other_way(errno) || written
     }
 
     pub(crate) fn read(&self, parts: &mut [IoSliceMut<'_>], at: u64) -> Result<usize, Errno> {
+        assert_none_held();
         self.backing.read(parts, at)
     }
 
@@ -136,19 +189,23 @@ impl OpenFile {
         if self.fail_writes.load(SeqCst) {
             return Err(Errno::IO);
         }
-        self.backing.write(parts, at)
+        assert_none_held();
+        self.writer().write(parts, at)
     }
 
     pub(crate) fn truncate(&self, len: u64) -> Result<(), Errno> {
-        rustix::io::retry_on_intr(|| self.backing.truncate(len))
+        assert_none_held();
+        rustix::io::retry_on_intr(|| self.writer().truncate(len))
     }
 
     pub(crate) fn sync(&self) -> Result<(), Errno> {
-        rustix::io::retry_on_intr(|| self.backing.sync())
+        assert_none_held();
+        rustix::io::retry_on_intr(|| self.writer().sync())
     }
 
     /// Returns true if the file has a name, or if that cannot be determined.
     pub(crate) fn has_name(&self) -> bool {
+        assert_none_held();
         rustix::io::retry_on_intr(|| self.backing.has_name()).unwrap_or(true)
     }
 
@@ -314,9 +371,18 @@ impl Drop for Share<'_> {
 
 impl<'a> Cut<'a> {
     /// Returns the right to truncate the file, after waiting until no task changes its contents.
-    pub async fn take(mm: &'a LiveMm, file: &'a OpenFile) -> Self {
-        exclude(mm, file, &file.sharers).await;
-        Self { mm, file }
+    /// Fails if the cache ends while pages of the file are held.
+    pub async fn take(mm: &'a LiveMm, file: &'a OpenFile) -> Result<Self, Error> {
+        let mine = || file.sharers.fetch_or(CUTTING, SeqCst) & CUTTING == 0;
+        until(mm, file, mine).await;
+        let cut = Self { mm, file };
+        let ends = || mm.world.is_closing() && file.holding.load(SeqCst) > 0;
+        let alone = || file.sharers.load(SeqCst) == CUTTING;
+        until(mm, file, || alone() || ends()).await;
+        match alone() {
+            true => Ok(cut),
+            false => Err(Error::Closed),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::arena::{Locked, Pinned};
 use crate::file;
 use crate::open_file::Share;
 use crate::page_size::PAGE;
+use mm::world::Tasks as _;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::SeqCst;
@@ -31,7 +32,9 @@ impl fmt::Debug for PageRef<'_> {
 
 /// A page of a file to be changed in place ([`crate::File::pin_mut`]). It is dirty from the
 /// beginning, and until it is dropped no other task reads, writes or syncs it. On drop, the bytes
-/// behind the file's end are zeroed again.
+/// behind the file's end are zeroed again. A thread may hold several pages, and write to others of
+/// the file; a thread that truncates or syncs the file while it holds a page waits for ever.
+/// [`crate::Cache::shutdown`] waits for [`crate::Config::page_wait`].
 pub struct PageMut<'a> {
     mm: &'a LiveMm,
     mapping: u32,
@@ -51,6 +54,7 @@ impl<'a> PageMut<'a> {
         share: Share<'a>,
     ) -> Self {
         mm.world.pages_to_change.fetch_add(1, SeqCst);
+        page.in_hand(true);
         Self {
             mm,
             mapping,
@@ -86,7 +90,12 @@ impl Drop for PageMut<'_> {
         if end < PAGE as u64 {
             self.page.bytes_mut()[end as usize..].fill(0);
         }
-        self.mm.world.pages_to_change.fetch_sub(1, SeqCst);
+        self.page.in_hand(false);
+        let w = &self.mm.world;
+        if w.pages_to_change.fetch_sub(1, SeqCst) == 1 {
+            // The shutdown waits for the last page.
+            w.wake(w.hand_queue());
+        }
     }
 }
 

@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering::SeqCst;
 /// Levels and counters of a cache. Levels are as of now, counters since the cache began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Pages of memory.
+    /// Pages of memory, without those that were taken out of the cache
+    /// ([`crate::Cache::set_memory`], and the room for the buffers of asynchronous writes).
     pub pages: u64,
     /// Free pages, those on per-CPU lists not counted.
     pub free: u64,
@@ -22,6 +23,8 @@ pub struct Stats {
     pub writeback: u64,
     /// Pages that hold [`crate::Buffer`]s.
     pub buffers: u64,
+    /// Bytes of buffers that the cache holds for asynchronous writes ([`crate::AsyncFile::write`]).
+    pub write_buffers: u64,
     /// Pages evicted so far, by kswapd or by direct reclaim.
     pub evicted: u64,
     /// Pages evicted by kswapd.
@@ -42,7 +45,8 @@ impl Stats {
     /// Reads the levels and counters of an engine.
     pub(crate) fn of(mm: &LiveMm) -> Self {
         Self {
-            pages: u64::from(file::pages_of_memory(mm)),
+            pages: u64::from(file::pages_of_memory(mm)) - mm.world.pages_out.load(SeqCst),
+            write_buffers: 0,
             free: mm.global_stat(ZoneStat::NrFreePages),
             cached: mm.global_stat(ZoneStat::NrFilePages),
             dirty: mm.global_stat(ZoneStat::NrFileDirty),

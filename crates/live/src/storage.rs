@@ -22,7 +22,7 @@
 //! `O_DIRECT` only the second is used.
 
 use crate::error::Error;
-use rustix::fs::{FileType, Mode, OFlags, fstat, fstatfs};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, fstatfs};
 use rustix::io::{Errno, preadv, pwritev, retry_on_intr};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -38,6 +38,48 @@ pub struct FileId {
     pub device: u64,
     /// Its inode number (`st_ino`).
     pub inode: u64,
+}
+
+/// How a file is opened: [`crate::Cache::open_with`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// The handle reads.
+    pub read: bool,
+    /// The handle writes. A file that no handle writes is opened for reading only, so that a file
+    /// which the process may not write, or one on a read-only filesystem, can be read.
+    pub write: bool,
+    /// The file is created if it is missing; only with `write`.
+    pub create: bool,
+    /// The file must be missing: `EEXIST` if it is there; only with `create`.
+    pub exclusive: bool,
+}
+
+impl OpenOptions {
+    /// Opens a file that exists to be read.
+    pub const READ: Self = Self {
+        read: true,
+        write: false,
+        create: false,
+        exclusive: false,
+    };
+
+    /// Returns true if the options fit together: the file is read or written, created only if it
+    /// is written, and exclusive only if it is created.
+    pub fn is_valid(self) -> bool {
+        (self.read || self.write) && self.write >= self.create && self.create >= self.exclusive
+    }
+}
+
+impl Default for OpenOptions {
+    /// Reads and writes, and creates the file if it is missing: the options of
+    /// [`crate::Cache::open`].
+    fn default() -> Self {
+        Self {
+            write: true,
+            create: true,
+            ..Self::READ
+        }
+    }
 }
 
 /// A file that was opened.
@@ -58,6 +100,19 @@ pub trait Storage: Send + Sync {
     /// [`Error::Io`] as open(2); [`Error::NotRegular`] if the path names something else than a
     /// regular file.
     fn open(&self, path: &Path) -> Result<Opened, Error>;
+
+    /// Opens a regular file as `how` says; [`OpenOptions::default`] is [`Storage::open`]. A file
+    /// is always opened for reading, because a write of a part of a page reads the page first.
+    ///
+    /// # Errors
+    /// As [`Storage::open`]. A storage that does not implement this refuses other options:
+    /// [`Error::Io`] with `EOPNOTSUPP`.
+    fn open_with(&self, path: &Path, how: OpenOptions) -> Result<Opened, Error> {
+        match (how.write && how.create, how.exclusive) {
+            (true, false) => self.open(path),
+            _ => Err(Error::Io(Errno::OPNOTSUPP)),
+        }
+    }
 
     /// Returns true if its files have descriptors for a ring ([`Backing::way`]).
     fn rings(&self) -> bool {
@@ -103,6 +158,20 @@ pub trait Backing: Send + Sync {
     /// # Errors
     /// As fstat(2).
     fn has_name(&self) -> Result<bool, Errno>;
+
+    /// Locks the file, against caches that would change it beside this one: exclusively if the
+    /// cache may write it. Returns at once. The lock ends with [`Backing::unlock`] or when this
+    /// value is dropped.
+    ///
+    /// # Errors
+    /// `EWOULDBLOCK`: another cache has the file.
+    fn lock(&self, exclusive: bool) -> Result<(), Errno> {
+        let _ = exclusive;
+        Ok(())
+    }
+
+    /// Ends the lock of [`Backing::lock`].
+    fn unlock(&self) {}
 
     /// Returns how a ring transfers `len` bytes at `at`, as [`Backing::read`] and
     /// [`Backing::write`] would. The memory consists of whole pages, except for a shorter last one.
@@ -180,13 +249,18 @@ fn kind(t: FileType) -> &'static str {
 }
 
 impl Storage for Os {
-    /// Opens a regular file for reading and writing, with `O_DIRECT` as well if possible, and
-    /// creates it if it is missing. Refuses files that are not regular, and those of filesystems
-    /// that generate contents.
     fn open(&self, path: &Path) -> Result<Opened, Error> {
+        self.open_with(path, OpenOptions::default())
+    }
+
+    /// Opens a regular file, with `O_DIRECT` as well if possible. Refuses files that are not
+    /// regular, and those of filesystems that generate contents.
+    fn open_with(&self, path: &Path, how: OpenOptions) -> Result<Opened, Error> {
         // Without O_NONBLOCK the open of a FIFO would block before it can be refused.
-        let flags =
-            OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let mut flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        flags |= access(how.write);
+        flags.set(OFlags::CREATE, how.create);
+        flags.set(OFlags::EXCL, how.exclusive);
         let open = || rustix::fs::open(path, flags, Mode::from_raw_mode(0o666));
         let file = match retry_on_intr(open) {
             Err(Errno::ISDIR) => return Err(Error::NotRegular("a directory")),
@@ -213,7 +287,7 @@ impl Storage for Os {
                 return Err(Error::NotRegular("longer than it says"));
             }
         }
-        let direct = self.direct.then(|| open_direct(&file)).flatten();
+        let direct = self.direct.then(|| open_direct(&file, how.write)).flatten();
         Ok(Opened {
             id: FileId {
                 device: stat.st_dev,
@@ -233,12 +307,20 @@ impl Storage for Os {
     }
 }
 
+/// Returns the access mode of a file that is read, and written if `write` is true.
+fn access(write: bool) -> OFlags {
+    match write {
+        true => OFlags::RDWR,
+        false => OFlags::RDONLY,
+    }
+}
+
 /// Opens the same file again with `O_DIRECT`, by its descriptor, because the path may name another
 /// file by now. `None`: the filesystem has no direct I/O.
-fn open_direct(file: &OwnedFd) -> Option<OwnedFd> {
+fn open_direct(file: &OwnedFd, write: bool) -> Option<OwnedFd> {
     use std::os::fd::AsRawFd as _;
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::DIRECT;
+    let flags = access(write) | OFlags::CLOEXEC | OFlags::DIRECT;
     retry_on_intr(|| rustix::fs::open(&path, flags, Mode::empty())).ok()
 }
 
@@ -314,6 +396,24 @@ impl Backing for OsFile {
 
     fn has_name(&self) -> Result<bool, Errno> {
         self.file.has_name()
+    }
+
+    /// Locks the file with flock(2), which other processes see as well. A filesystem without such
+    /// locks leaves the file unlocked.
+    fn lock(&self, exclusive: bool) -> Result<(), Errno> {
+        let operation = match exclusive {
+            true => FlockOperation::NonBlockingLockExclusive,
+            false => FlockOperation::NonBlockingLockShared,
+        };
+        match retry_on_intr(|| flock(&self.file, operation)) {
+            Err(Errno::WOULDBLOCK) => Err(Errno::WOULDBLOCK),
+            _ => Ok(()),
+        }
+    }
+
+    fn unlock(&self) {
+        // It fails only where there was no lock.
+        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 
     fn way(&self, _: bool, at: u64, len: usize) -> Result<Option<Way<'_>>, Errno> {

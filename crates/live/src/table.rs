@@ -2,11 +2,13 @@
 //!
 //! An entry keeps its file open, so the system gives the inode number to no other file while the
 //! entry exists. A closed file stays in the table until its mapping number is needed for another
-//! file, or until its last name is gone.
+//! file, or until its last name is gone. The table's lock is held for look-ups only
+//! ([`crate::shared`]): a file that is being opened for the first time, or whose pages are being
+//! dropped, is *moving*, and tasks that want to open it wait for that, without the lock.
 
 use crate::open_file::OpenFile;
 use crate::storage::FileId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 struct Entry {
@@ -14,6 +16,27 @@ struct Entry {
     handles: u64,
     /// The value of [`Table::closings`] when the last handle was closed.
     closed: u64,
+    /// A thread writes the closed file to take its mapping number.
+    being_written: bool,
+}
+
+/// What the table has under an identity.
+pub(crate) enum Found {
+    /// The file, with one more handle.
+    File(Arc<OpenFile>),
+    /// A file that is being opened for the first time, or that leaves.
+    Moving,
+    /// Nothing.
+    Nothing,
+}
+
+/// A file without open handles.
+pub(crate) struct Closed {
+    /// The number of its closing: smaller is longer ago.
+    pub closing: u64,
+    pub file: Arc<OpenFile>,
+    /// A thread writes the file to take its mapping number.
+    pub being_written: bool,
 }
 
 /// The files of a cache.
@@ -27,17 +50,42 @@ pub(crate) struct Table {
     /// Mapping numbers of files that were removed.
     free: Vec<u32>,
     closings: u64,
+    /// Identities of files that are moving, and the number of those that leave.
+    moving: BTreeSet<FileId>,
+    leaving: u32,
+    /// How many files have left so far.
+    removals: u64,
 }
 
 impl Table {
-    /// Adds a handle to the file with identity `id` and returns the file; `None`: it is not known.
-    pub fn open(&mut self, id: FileId) -> Option<Arc<OpenFile>> {
-        let entry = self.by_id.get_mut(&id)?;
+    /// Adds a handle to the file with identity `id`, if it is known and not moving.
+    pub fn open(&mut self, id: FileId) -> Found {
+        if self.moving.contains(&id) {
+            return Found::Moving;
+        }
+        let Some(entry) = self.by_id.get_mut(&id) else {
+            return Found::Nothing;
+        };
         if entry.handles == 0 {
             self.closed.remove(&entry.closed);
         }
         entry.handles += 1;
-        Some(Arc::clone(&entry.file))
+        Found::File(Arc::clone(&entry.file))
+    }
+
+    /// Marks a file that is not known as one that is being opened.
+    pub fn begin_to_enter(&mut self, id: FileId) {
+        assert!(self.moving.insert(id), "a file is opened by one task");
+    }
+
+    /// Ends [`Table::begin_to_enter`], whether the file was inserted or not.
+    pub fn entered(&mut self, id: FileId) {
+        assert!(self.moving.remove(&id), "the file was being opened");
+    }
+
+    /// Returns how many files have left the table so far.
+    pub fn removals(&self) -> u64 {
+        self.removals
     }
 
     /// Adds a file that is not known yet, under its identity, with its first handle.
@@ -48,6 +96,7 @@ impl Table {
             file,
             handles: 1,
             closed: 0,
+            being_written: false,
         };
         self.by_id.insert(id, entry);
     }
@@ -67,29 +116,78 @@ impl Table {
         true
     }
 
-    /// Returns, of the files without open handles that were closed after closing number `after`,
-    /// the one closed first, with its closing number.
-    pub fn closed(&self, after: u64) -> Option<(u64, Arc<OpenFile>)> {
-        let (&closing, id) = self.closed.range(after + 1..).next()?;
-        Some((closing, Arc::clone(&self.by_id.get(id)?.file)))
+    /// Returns the files without open handles, the one that was closed longest ago first.
+    pub fn closed(&self) -> impl Iterator<Item = Closed> {
+        self.closed.iter().filter_map(|(&closing, id)| {
+            let entry = self.by_id.get(id)?;
+            Some(Closed {
+                closing,
+                file: Arc::clone(&entry.file),
+                being_written: entry.being_written,
+            })
+        })
+    }
+
+    /// Returns true if a mapping number may become free without the caller: a file leaves, or is
+    /// written to leave.
+    pub fn frees_soon(&self) -> bool {
+        self.leaving > 0 || self.closed().any(|c| c.being_written)
+    }
+
+    /// Sets whether a thread writes a file to take its mapping number.
+    pub fn set_being_written(&mut self, mapping: u32, yes: bool) {
+        let entry = self.ids.get(&mapping).and_then(|id| self.by_id.get_mut(id));
+        if let Some(entry) = entry {
+            entry.being_written = yes;
+        }
+    }
+
+    /// Marks a file as leaving, so that its pages can be dropped without the lock; returns false
+    /// if it has handles again or leaves already.
+    pub fn begin_to_leave(&mut self, mapping: u32) -> bool {
+        let Some(&id) = self.ids.get(&mapping) else {
+            return false;
+        };
+        let unused = self.by_id.get(&id).is_some_and(|e| e.handles == 0);
+        if !unused || !self.moving.insert(id) {
+            return false;
+        }
+        self.closed.remove(&self.by_id[&id].closed);
+        self.leaving += 1;
+        true
+    }
+
+    /// Ends [`Table::begin_to_leave`] of a file that stays.
+    pub fn stay(&mut self, mapping: u32) {
+        let id = self.ids[&mapping];
+        self.moving.remove(&id);
+        self.leaving -= 1;
+        self.closed.insert(self.by_id[&id].closed, id);
     }
 
     /// Returns every file.
-    pub fn files(&self) -> impl Iterator<Item = &OpenFile> {
-        self.by_id.values().map(|e| &*e.file)
+    pub fn files(&self) -> Vec<Arc<OpenFile>> {
+        self.by_id.values().map(|e| Arc::clone(&e.file)).collect()
     }
 
-    /// Removes a closed file from the table and frees its mapping number for another.
-    pub fn remove(&mut self, mapping: u32) {
+    /// Removes a file that was leaving and has no pages; its mapping number can be given to another
+    /// file.
+    pub fn left(&mut self, mapping: u32) {
         let id = self.ids.remove(&mapping).expect("a known file");
-        if let Some(entry) = self.by_id.remove(&id) {
-            self.closed.remove(&entry.closed);
-        }
+        self.by_id.remove(&id);
+        self.moving.remove(&id);
+        self.leaving -= 1;
+        self.removals += 1;
         self.free.push(mapping);
     }
 
     /// Takes the mapping number of a removed file.
     pub fn free_number(&mut self) -> Option<u32> {
         self.free.pop()
+    }
+
+    /// Gives back a mapping number that was taken and not used.
+    pub fn give_number(&mut self, mapping: u32) {
+        self.free.push(mapping);
     }
 }

@@ -328,7 +328,10 @@ fn a_page_under_writeback_is_read_by_both() {
         mm.set_page_dirty(page.pfn(), TrackPath::BufferedWrite);
         assert!(Writeback::start(&mm, 0, 3, 1).is_none(), "it is locked");
         let io = page.start_writeback().expect("a dirty page");
-        let page = Locked::find(&mm, 0, 3).await.expect("it is cached");
+        let page = Locked::find(&mm, 0, 3)
+            .await
+            .expect("not in hand")
+            .expect("it is cached");
         assert!(page.bytes() == io.bytes().next().expect("one page"));
         io.end(false);
         let mut page = page
@@ -358,7 +361,7 @@ fn a_page_that_is_kept_is_pinned_and_keeps_its_engine() {
         page.pfn()
     });
     let pin = || {
-        let page = task(&mm, 0, Locked::find(&mm, 0, 0));
+        let page = task(&mm, 0, Locked::find(&mm, 0, 0)).expect("not in hand");
         page.expect("it is cached").pin().keep(Arc::clone(&mm))
     };
     let (one, two) = (pin(), pin());
@@ -375,7 +378,10 @@ fn a_page_under_writeback_is_not_written() {
     let (mm, _) = machine(64, Vec::new());
     task(&mm, 0, async {
         put_under_io(&mm).await;
-        let mut page = Locked::find(&mm, 0, 0).await.expect("it is cached");
+        let mut page = Locked::find(&mm, 0, 0)
+            .await
+            .expect("not in hand")
+            .expect("it is cached");
         page.bytes_mut().fill(1);
     });
 }

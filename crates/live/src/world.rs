@@ -6,12 +6,13 @@ use crate::class::Held;
 use crate::cpu::{self, Cpus};
 use crate::error::{Error, OutOfMemory};
 use crate::events::Ring;
+use crate::fork::Born;
 use crate::io::{self, How, Io};
 use crate::latency::{Clocks, Kind};
 use crate::map::Arena;
 use crate::open_file::OpenFile;
 use crate::shrink::{self, Shrinkers};
-use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Mutex, RwLock};
+use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Condvar, Mutex, RwLock};
 use crate::wait::Queue;
 use crate::{LiveMm, arena::Locked};
 use mm::memory::frame::flag;
@@ -98,6 +99,39 @@ struct Device {
     slow_write: AtomicU64,
 }
 
+/// When counter differences are folded ([`daemon::vmstat`]).
+#[derive(Default)]
+pub struct Fold {
+    /// A task asked for it; no more folds.
+    state: Mutex<(bool, bool)>,
+    changed: Condvar,
+}
+
+impl Fold {
+    /// Asks for the next fold at once: a task waits for a level of which differences may be a large
+    /// part.
+    fn ask(&self) {
+        self.state.lock().0 = true;
+        self.changed.notify_all();
+    }
+
+    /// Ends the thread that folds.
+    pub fn stop(&self) {
+        self.state.lock().1 = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for the time of the next fold; returns false if there are to be no more.
+    fn wait(&self) -> bool {
+        let mut state = self.state.lock();
+        if !state.0 && !state.1 {
+            self.changed.wait_for(&mut state, Duration::from_secs(1));
+        }
+        state.0 = false;
+        !state.1
+    }
+}
+
 /// The world of one cache.
 pub struct LiveWorld {
     pub(crate) arena: Arena,
@@ -109,10 +143,16 @@ pub struct LiveWorld {
     /// The highest index of `ios` in use.
     last_io: AtomicU32,
     start: Instant,
+    /// The process that made the world.
+    pub(crate) born: Born,
     queues: Box<[Queue]>,
     first_own: u32,
     /// Wait queues on which daemons wait for work.
     idle: std::ops::Range<u32>,
+    /// When counter differences are folded.
+    pub(crate) fold: Fold,
+    /// The wait queue of tasks that are throttled for the emergency reserves.
+    emergency: WaitQueue,
     /// The files, by mapping number.
     files: RwLock<Vec<Option<Arc<OpenFile>>>>,
     devices: Box<[Device]>,
@@ -128,6 +168,8 @@ pub struct LiveWorld {
     /// Pages of buffers, and pages that a program has open for changing.
     pub(crate) buffer_pages: AtomicU32,
     pub(crate) pages_to_change: AtomicU32,
+    /// Pages taken out of the cache.
+    pub(crate) pages_out: AtomicU64,
     /// The shrinkers that the program registered.
     pub(crate) shrinkers: Shrinkers,
     /// Frames whose memory a thread is to have the system allocate before they are used.
@@ -162,11 +204,14 @@ impl LiveWorld {
             ios: (0..config.max_bdis).map(|_| Io::default()).collect(),
             last_io: AtomicU32::new(config.max_bdis - 1),
             start: sync::now(),
-            queues: (0..first_own + FILE_QUEUES + PIN_QUEUES + config.max_bdis)
+            born: Born::here(),
+            queues: (0..first_own + FILE_QUEUES + PIN_QUEUES + 1 + config.max_bdis)
                 .map(|_| Queue::default())
                 .collect(),
             first_own,
             idle,
+            fold: Fold::default(),
+            emergency: queue::emergency(1, config.max_bdis, 0),
             files: RwLock::default(),
             devices: (0..config.max_bdis).map(|_| Device::default()).collect(),
             stopping: AtomicBool::new(false),
@@ -177,6 +222,7 @@ impl LiveWorld {
             kept_why: AtomicU32::new(0),
             buffer_pages: AtomicU32::new(0),
             pages_to_change: AtomicU32::new(0),
+            pages_out: AtomicU64::new(0),
             shrinkers: Shrinkers::default(),
             to_populate: Mutex::new(Vec::new()),
             out_of_memory: Mutex::new(None),
@@ -277,9 +323,14 @@ impl LiveWorld {
         WaitQueue(self.first_own + FILE_QUEUES + pfn % PIN_QUEUES)
     }
 
+    /// Returns the wait queue for the end of the last page that a program changes.
+    pub(crate) fn hand_queue(&self) -> WaitQueue {
+        WaitQueue(self.first_own + FILE_QUEUES + PIN_QUEUES)
+    }
+
     /// Returns the wait queue for room on a device.
     pub(crate) fn room_queue(&self, bdi: u32) -> WaitQueue {
-        WaitQueue(self.first_own + FILE_QUEUES + PIN_QUEUES + bdi)
+        WaitQueue(self.hand_queue().0 + 1 + bdi)
     }
 
     /// Makes the daemons (kswapd, flushers, executors) end when they next wait for work.
@@ -291,12 +342,25 @@ impl LiveWorld {
         }
     }
 
-    /// Wakes all tasks that wait for pins of a page to go, and lets none wait for that any more:
-    /// the cache ends.
+    /// Waits until the program holds no page to change, `most` at most, as a task. Returns how many
+    /// it still holds.
+    pub(crate) async fn pages_let_go(&self, most: Duration) -> u32 {
+        let end = self.now().saturating_add(most.as_nanos() as u64);
+        loop {
+            let ticket = self.ticket(self.hand_queue());
+            let (held, now) = (self.pages_to_change.load(SeqCst), self.now());
+            if held == 0 || now >= end {
+                return held;
+            }
+            self.wait(self.hand_queue(), ticket, Some(end - now)).await;
+        }
+    }
+
+    /// Wakes all tasks that wait for a file's sharers or for pins of a page to go, and lets none
+    /// wait for that any more: the cache ends.
     pub(crate) fn close(&self) {
         self.closing.store(true, SeqCst);
-        let first = self.first_own + FILE_QUEUES;
-        for q in first..first + PIN_QUEUES {
+        for q in self.first_own..self.first_own + FILE_QUEUES + PIN_QUEUES {
             self.wake(WaitQueue(q));
         }
     }
@@ -353,9 +417,13 @@ impl LiveWorld {
 
     /// Returns true if pages are on their way to or from a device, so that waiting may free some.
     pub(crate) fn under_io(&self) -> bool {
-        let writes = self.devices.iter().any(|d| d.in_flight.load(SeqCst) > 0);
         let fills = self.devices.iter().any(|d| d.reading.load(SeqCst) > 0);
-        writes || fills || self.ios.iter().any(Io::reads)
+        self.writes() || fills || self.ios.iter().any(Io::reads)
+    }
+
+    /// Returns true if pages are on their way to a device.
+    fn writes(&self) -> bool {
+        self.devices.iter().any(|d| d.in_flight.load(SeqCst) > 0)
     }
 
     /// Returns how many transfers and how many pages may at most be on their way to the device
@@ -513,7 +581,8 @@ impl LiveWorld {
         if !wait {
             return Writeback::start(mm, mapping, first, most);
         }
-        let page = Locked::find(mm, mapping, first).await?;
+        // A page in a program's hand is skipped when the cache ends.
+        let page = Locked::find(mm, mapping, first).await.ok().flatten()?;
         mm.wait_on_page_writeback(page.pfn()).await;
         let mut pages = page.start_writeback()?;
         pages.extend(most);
@@ -578,11 +647,31 @@ impl Tasks for LiveWorld {
         self.queues[q.0 as usize].ticket()
     }
 
+    /// Waits as [`LiveWorld::pause`]. If no task may tell of the condition, has the counter
+    /// differences of CPU slots folded, because in a small cache they may be all that is isolated or
+    /// free, and waits for [`LONGEST_PAUSE`] at most, after which the engine looks again.
     fn wait(&self, q: WaitQueue, ticket: u64, timeout: Option<u64>) -> impl Future<Output = bool> {
+        // The end of a write transfer tells of the end of congestion, but there may be none on its
+        // way. kswapd tells of refilled reserves, but sleeps if it finds nothing to reclaim, while
+        // other tasks may unlock or unpin what fills the cache.
+        let congestion = queue::congestion(Class::Async);
+        let untold = q == self.emergency || q == congestion && !self.writes();
+        let timeout = match untold {
+            true => {
+                self.fold.ask();
+                timeout.map(|ns| ns.min(LONGEST_PAUSE))
+            }
+            false => timeout,
+        };
         self.pause(Some((q, ticket)), timeout)
     }
 
+    /// Wakes the tasks of a queue. In a child process there are none, and a thread of the parent
+    /// may have held the queue's lock when the process forked.
     fn wake(&self, q: WaitQueue) {
+        if self.born.elsewhere() {
+            return;
+        }
         self.queues[q.0 as usize].wake();
     }
 }
@@ -690,9 +779,7 @@ impl Watch for LiveWorld {
 pub(crate) mod daemon {
     use super::{LiveMm, Mm};
     use crate::cpu::Cpus;
-    use crate::sync::{Condvar, Mutex};
     use mm::world::TaskId;
-    use std::time::Duration;
 
     fn cpus(mm: &LiveMm) -> &Cpus {
         &mm.world.cpus
@@ -706,12 +793,10 @@ pub(crate) mod daemon {
         cpus(mm).block_on(task, Mm::flusher(mm, bdi));
     }
 
-    /// Folds every CPU's counter differences into the global counters once a second, until `stop`
-    /// is set.
-    pub fn vmstat(mm: &LiveMm, stop: &(Mutex<bool>, Condvar)) {
-        let mut stopped = stop.0.lock();
-        while !*stopped {
-            stop.1.wait_for(&mut stopped, Duration::from_secs(1));
+    /// Folds every CPU's counter differences into the global counters once a second, and whenever
+    /// a task asks for that, until stopped.
+    pub fn vmstat(mm: &LiveMm) {
+        while mm.world.fold.wait() {
             for c in 0..mm.config.cpus {
                 cpus(mm).on(c, || mm.refresh_cpu_vm_stats(c));
             }

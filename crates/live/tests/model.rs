@@ -28,6 +28,8 @@ mod errseq;
 mod events;
 #[path = "../src/file.rs"]
 mod file;
+#[path = "../src/fork.rs"]
+mod fork;
 #[path = "../src/io.rs"]
 mod io;
 #[path = "../src/latency.rs"]
@@ -42,6 +44,8 @@ mod page_size;
 mod read;
 #[path = "../src/runner.rs"]
 mod runner;
+#[path = "../src/shared.rs"]
+mod shared;
 #[path = "../src/shrink.rs"]
 mod shrink;
 #[path = "../src/storage.rs"]
@@ -158,10 +162,9 @@ fn run(mm: &Arc<LiveMm>, users: u32, user: impl Fn(&LiveMm, u32) + Send + Sync +
         .collect();
     // Counter differences are folded periodically; otherwise a small limit could stay exceeded for
     // ever.
-    let stop: Arc<(sync::Mutex<bool>, sync::Condvar)> = Arc::default();
     let vmstat = {
-        let (mm, stop) = (Arc::clone(mm), Arc::clone(&stop));
-        shuttle::thread::spawn(move || daemon::vmstat(&mm, &stop))
+        let mm = Arc::clone(mm);
+        shuttle::thread::spawn(move || daemon::vmstat(&mm))
     };
     let threads: Vec<_> = (0..users)
         .map(|who| {
@@ -177,7 +180,7 @@ fn run(mm: &Arc<LiveMm>, users: u32, user: impl Fn(&LiveMm, u32) + Send + Sync +
         assert!(!mm.mapping_tagged(m, Tag::Dirty) && !mm.mapping_tagged(m, Tag::Writeback));
     }
     mm.world.stop_daemons();
-    *stop.0.lock() = true;
+    mm.world.fold.stop();
     vmstat.join().expect("a daemon");
     for t in daemons {
         t.join().expect("a daemon");
@@ -309,7 +312,7 @@ fn lock_dirty_and_writeback_exclude() {
                     let mm = &*mm;
                     task(mm, who, async {
                         let mut page = loop {
-                            if let Some(p) = arena::Locked::find(mm, 0, 9).await {
+                            if let Ok(Some(p)) = arena::Locked::find(mm, 0, 9).await {
                                 break p;
                             }
                             let gfp = mm::memory::gfp::Gfp::USER;
@@ -523,7 +526,10 @@ fn a_waiter_for_a_page_that_is_cut_is_woken() {
             let mm = &*others;
             task(mm, 1, async {
                 for _ in 0..3 {
-                    if arena::Locked::find(mm, 0, 0).await.is_none() {
+                    if arena::Locked::find(mm, 0, 0)
+                        .await
+                        .is_ok_and(|p| p.is_none())
+                    {
                         GONE.fetch_add(1, SeqCst);
                     }
                 }

@@ -4,12 +4,16 @@
 //! machine passes, and far below the time that a thread would wait for ever.
 
 mod executor;
+#[path = "shapes/slow.rs"]
+mod slow;
 
-use lowmark_cache::{Cache, Config, Error, Eviction, Held, Policy};
+use lowmark_cache::{Cache, Config, Errno, Error, Eviction, Held, OnLoss, OpenOptions, Policy};
+use slow::Slow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
 
@@ -131,6 +135,78 @@ fn holders_by_turns_let_a_truncation_in() {
     stop.store(true, SeqCst);
 }
 
+/// A hung device holds a file that was closed dirty; files of another device are opened, more of
+/// them than numbers are free.
+#[test]
+fn open_behind_hung() {
+    let dir = folder();
+    let (storage, hang) = Slow::new(1);
+    let config = Config {
+        max_files: 8,
+        ..small(16 << 20)
+    };
+    let cache = leak(Cache::on(storage, config).expect("a cache"));
+    let slow = cache.open(dir.join("slow")).expect("a file");
+    slow.write(0, &vec![1; 10 * PAGE]).expect("a write");
+    drop(slow);
+    let fast = leak(cache.open(dir.join("fast")).expect("a file"));
+    fast.write(0, b"x").expect("a write");
+    hang.store(true, SeqCst);
+    for i in 0..12 {
+        let opened = move || cache.open(dir.join(format!("new{i}"))).map(drop);
+        within(SECOND, opened).expect("a file");
+    }
+    within(SECOND, move || cache.open(dir.join("fast")).map(drop)).expect("a file that is open");
+    within(SECOND, move || fast.fsync()).expect("a sync");
+    // Dirty files of the fast device are closed as well: they make room, too.
+    for i in 0..12 {
+        let opened = move || {
+            let file = cache.open(dir.join(format!("more{i}")))?;
+            file.write(0, b"dirty")
+        };
+        within(SECOND, opened).expect("a file");
+    }
+    hang.store(false, SeqCst);
+    assert!(cache.shutdown().is_clean());
+    assert_eq!(
+        std::fs::read(dir.join("slow")).expect("the file"),
+        vec![1; 10 * PAGE]
+    );
+    for i in 0..12 {
+        let found = std::fs::read(dir.join(format!("more{i}"))).expect("the file");
+        assert_eq!(found, b"dirty");
+    }
+}
+
+/// A slow device writes closed files back to make room for numbers; files of a fast one are opened
+/// meanwhile without a wait for it.
+#[test]
+fn open_behind_slow() {
+    let dir = folder();
+    let (storage, _) = Slow::new(200);
+    let config = Config {
+        max_files: 8,
+        ..small(16 << 20)
+    };
+    let cache = leak(Cache::on(storage, config).expect("a cache"));
+    for i in 0..4 {
+        let file = cache.open(dir.join(format!("slow{i}"))).expect("a file");
+        for page in 0..20 {
+            file.write(page * 2 * PAGE as u64, &[1; 100])
+                .expect("a write");
+        }
+    }
+    let all = move || {
+        for i in 0..40 {
+            let file = cache.open(dir.join(format!("fast{}", i % 10)))?;
+            file.write(0, b"x")?;
+        }
+        Ok::<_, Error>(())
+    };
+    // The slow device alone would take 16 s for its 80 pages.
+    within(4 * SECOND, all).expect("40 files");
+}
+
 /// Futures that must wait return in every size of cache.
 #[test]
 fn async_small() {
@@ -237,6 +313,61 @@ fn hot_page_pinned_twice() {
     within(SECOND, move || writer.join().expect("a thread")).expect("a write");
 }
 
+/// Three threads use a pool of 8 pages as fast as they can: there is no tenth of a second in which
+/// no call ends. Times in which the watching thread itself was late do not count.
+#[test]
+fn small_stall() {
+    let cache = leak(
+        Cache::new(Config {
+            cpus: 1,
+            ..small(32 << 10)
+        })
+        .expect("a cache"),
+    );
+    let dir = folder();
+    let files = leak([0, 1].map(|i| cache.open(dir.join(i.to_string())).expect("a file")));
+    for file in files {
+        file.truncate(512 * PAGE as u64).expect("a longer file");
+    }
+    let (stop, calls) = (leak(AtomicBool::new(false)), leak(AtomicU64::new(0)));
+    let users: Vec<_> = (0..3)
+        .map(|who| {
+            std::thread::spawn(move || {
+                let mut random = slow::Random(who + 1);
+                let (bytes, mut found) = (vec![1; 16 * PAGE], [0; PAGE]);
+                while !stop.load(SeqCst) {
+                    match who {
+                        0 => files[0].write(random.below(32) * 65536, &bytes),
+                        1 => files[1].write(random.below(512) * 4096, &bytes[..PAGE]),
+                        _ => {
+                            let file = &files[random.below(2) as usize];
+                            file.read(random.below(512) * 4096, &mut found).map(drop)
+                        }
+                    }
+                    .expect("a call");
+                    calls.fetch_add(1, SeqCst);
+                }
+            })
+        })
+        .collect();
+    let (begun, mut longest) = (Instant::now(), Duration::ZERO);
+    let (mut last, mut since, mut looked) = (0, begun, begun);
+    while begun.elapsed() < 8 * SECOND {
+        std::thread::sleep(Duration::from_millis(5));
+        let (now, n) = (Instant::now(), calls.load(SeqCst));
+        if n != last || now - looked > Duration::from_millis(15) {
+            (last, since) = (n, now);
+        }
+        longest = longest.max(now - since);
+        looked = now;
+    }
+    stop.store(true, SeqCst);
+    users.into_iter().for_each(|u| u.join().expect("a user"));
+    println!("{last} calls, longest time without: {longest:?}");
+    assert!(longest < Duration::from_millis(100), "{longest:?}");
+    assert!(cache.shutdown().is_clean());
+}
+
 /// Policies and evictions are named without the engine's crate.
 #[test]
 fn policy_and_eviction_are_exported() {
@@ -252,4 +383,431 @@ fn policy_and_eviction_are_exported() {
     let file = cache.open(folder().join("file")).expect("a file");
     file.write(0, &vec![1; 16 << 20]).expect("a write");
     assert!(cache.shutdown().is_clean());
+}
+
+/// A file is open in one cache only, unless all of them only read it; the lock ends with the cache,
+/// or when the file's pages have left it.
+#[test]
+fn two_caches() {
+    let path = folder().join("file");
+    let cache = || Cache::new(small(4 << 20)).expect("a cache");
+    let (a, b) = (cache(), cache());
+    let file = a.open(&path).expect("a file");
+    assert_eq!(b.open(&path).err(), Some(Error::InUse));
+    assert_eq!(
+        b.open_with(&path, OpenOptions::READ).err(),
+        Some(Error::InUse)
+    );
+    // The same cache may open it as often as it likes.
+    a.open(&path)
+        .expect("the same file")
+        .write(0, b"aaaaaaaa")
+        .expect("a write");
+    // Closed files stay cached, so they stay locked.
+    drop(file);
+    assert_eq!(b.open(&path).err(), Some(Error::InUse));
+    assert!(a.shutdown().is_clean());
+    let file = b.open(&path).expect("a file");
+    file.write(4, b"A").expect("a write");
+    file.fsync().expect("a sync");
+    assert_eq!(std::fs::read(&path).expect("the file"), b"aaaaAaaa");
+    drop((file, b));
+
+    // Caches that only read share the file; a writer is refused while another cache has it.
+    let (a, b) = (cache(), cache());
+    let mut found = [0; 8];
+    for cache in [&a, &b] {
+        let file = cache.open_with(&path, OpenOptions::READ).expect("a file");
+        assert_eq!((file.read(0, &mut found), &found), (Ok(8), b"aaaaAaaa"));
+    }
+    assert_eq!(a.open(&path).err(), Some(Error::InUse));
+    assert!(b.shutdown().is_clean());
+    let file = a.open(&path).expect("a file, now also to be written");
+    file.write(0, b"B").expect("a write");
+    file.fsync().expect("a sync");
+    assert_eq!(std::fs::read(&path).expect("the file"), b"BaaaAaaa");
+    assert_eq!(
+        cache().open_with(&path, OpenOptions::READ).err(),
+        Some(Error::InUse)
+    );
+}
+
+/// Runs `f` in a child process by fork(2), which ends with it; panics if it returns false or takes
+/// longer than `seconds`.
+#[allow(unsafe_code)]
+fn in_a_child(seconds: u32, f: impl FnOnce() -> bool) {
+    // SAFETY: the child ends by _exit, without returning into the test.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        // SAFETY: an alarm, and the end of the process.
+        unsafe {
+            libc::alarm(seconds);
+            libc::_exit(i32::from(!f()));
+        }
+    }
+    let mut status = 0;
+    // SAFETY: the child is ours.
+    unsafe { libc::waitpid(pid, &mut status, 0) };
+    assert_eq!(status, 0, "the child failed, or hung (14)");
+}
+
+/// A second process is refused as a second cache is, and its end gives the file back.
+#[test]
+fn two_caches_of_two_processes() {
+    let path = folder().join("file");
+    let cache = Cache::new(small(4 << 20)).expect("a cache");
+    let file = cache.open(&path).expect("a file");
+    file.write(0, b"parent").expect("a write");
+    in_a_child(10, || {
+        let second = Cache::new(small(4 << 20)).expect("a cache");
+        let refused = second.open(&path).err() == Some(Error::InUse);
+        let _ = second.shutdown();
+        refused
+    });
+    file.fsync().expect("a sync");
+    assert_eq!(std::fs::read(&path).expect("the file"), b"parent");
+}
+
+/// A child process that uses its parent's cache gets an error from every call, and does not hang;
+/// the parent goes on.
+#[test]
+fn fork_use() {
+    let dir = folder();
+    let cache = Cache::new(small(8 << 20)).expect("a cache");
+    let file = cache.open(dir.join("file")).expect("a file");
+    file.write(0, &vec![5; 100 * PAGE]).expect("a write");
+    file.fsync().expect("a sync");
+    file.write(0, &[9; 100]).expect("a write");
+    let future = cache.open(dir.join("file")).expect("a file");
+    let future = future.into_async().expect("threads");
+    in_a_child(2, || {
+        let forked = Err(Error::Forked);
+        let mut buf = [0; 10];
+        let calls = [
+            file.read(0, &mut buf).map(drop),
+            file.read(99 * PAGE as u64, &mut buf).map(drop),
+            file.pin(0).map(drop),
+            file.pin_mut(0).map(drop),
+            file.write(50 * PAGE as u64, b"child"),
+            file.fsync(),
+            file.flush(0, 0),
+            file.truncate(5),
+            file.prefetch(0, 0).map(drop),
+            cache.open(dir.join("file")).map(drop),
+            cache.open(dir.join("new")).map(drop),
+            cache.buffer(100, 0).map(drop),
+            executor::block_on(future.read(0, vec![0; 10])).0.map(drop),
+            executor::block_on(future.write(0, vec![0; 10])).0,
+            executor::block_on(future.fsync()),
+        ];
+        calls.iter().all(|r| *r == forked)
+    });
+    for i in 0..200 {
+        file.write(i * PAGE as u64, &[3; PAGE]).expect("a write");
+    }
+    file.fsync().expect("a sync");
+    drop((file, future));
+    assert!(cache.shutdown().is_clean());
+    assert!(!dir.join("new").exists());
+}
+
+/// A child process that drops its parent's cache and what belongs to it does not hang and changes
+/// nothing.
+#[test]
+fn fork_drop() {
+    let dir = folder();
+    let cache = Cache::new(small(8 << 20)).expect("a cache");
+    let file = cache.open(dir.join("file")).expect("a file");
+    file.write(0, &vec![5; 100 * PAGE]).expect("a write");
+    let other = cache.open(dir.join("other")).expect("a file");
+    let future = other.into_async().expect("threads");
+    let (page, buffer) = (
+        file.pin_mut(0).expect("a page"),
+        cache.buffer(9, 0).expect("memory"),
+    );
+    let mut all = Some((cache, future, buffer));
+    in_a_child(2, || {
+        let (cache, future, buffer) = all.take().expect("they are here");
+        drop((future, buffer));
+        let end = cache.shutdown();
+        drop(cache);
+        end.is_clean()
+    });
+    drop(page);
+    let (cache, _, _) = all.take().expect("the parent has them, too");
+    file.fsync().expect("a sync");
+    assert!(cache.shutdown().is_clean());
+    assert_eq!(
+        std::fs::read(dir.join("file")).expect("the file"),
+        vec![5; 100 * PAGE]
+    );
+}
+
+/// Files are opened as the options say; a file that cannot be written is read.
+#[test]
+fn readonly() {
+    let path = folder().join("file");
+    let cache = Cache::new(small(4 << 20)).expect("a cache");
+    let missing = Some(Error::Io(Errno::NOENT));
+    assert_eq!(cache.open_with(&path, OpenOptions::READ).err(), missing);
+    let old = OpenOptions {
+        create: false,
+        ..OpenOptions::default()
+    };
+    assert_eq!(cache.open_with(&path, old).err(), missing);
+    assert!(!path.exists());
+    std::fs::write(&path, b"data").expect("a file");
+    let new = OpenOptions {
+        exclusive: true,
+        ..OpenOptions::default()
+    };
+    assert_eq!(
+        cache.open_with(&path, new).err(),
+        Some(Error::Io(Errno::EXIST))
+    );
+    for wrong in [
+        OpenOptions {
+            read: false,
+            ..OpenOptions::READ
+        },
+        OpenOptions {
+            create: true,
+            ..OpenOptions::READ
+        },
+        OpenOptions {
+            exclusive: true,
+            ..old
+        },
+    ] {
+        assert_eq!(
+            cache.open_with(&path, wrong).err(),
+            Some(Error::Io(Errno::INVAL))
+        );
+    }
+
+    // The superuser may write any file but one on a read-only filesystem, so that the process gives
+    // its rights up, in a child.
+    let mut mode = std::fs::metadata(&path).expect("the file").permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o444);
+    std::fs::set_permissions(&path, mode).expect("a change");
+    let parent = path.parent().expect("a folder");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(parent, open).expect("a change");
+    in_a_child(10, || {
+        // SAFETY: only this process loses rights.
+        #[allow(unsafe_code)]
+        unsafe {
+            libc::setgid(65534);
+            libc::setuid(65534);
+        }
+        let cache = Cache::new(small(4 << 20)).expect("a cache");
+        let refused = cache.open(&path).err() == Some(Error::Io(Errno::ACCESS));
+        let file = cache.open_with(&path, OpenOptions::READ).expect("a file");
+        let mut found = [0; 9];
+        let read = file.read(0, &mut found) == Ok(4) && &found[..4] == b"data";
+        refused && read && file.fsync() == Ok(())
+    });
+
+    let file = cache.open_with(&path, OpenOptions::READ).expect("a file");
+    let mut found = [0; 9];
+    assert_eq!(
+        (file.read(0, &mut found), &found[..4]),
+        (Ok(4), &b"data"[..])
+    );
+    let denied = Error::Io(Errno::BADF);
+    assert_eq!(file.write(0, b"x"), Err(denied.clone()));
+    assert_eq!(file.truncate(0), Err(denied.clone()));
+    assert_eq!(file.pin_mut(0).err(), Some(denied.clone()));
+    let future = cache.open_with(&path, OpenOptions::READ).expect("a file");
+    let future = future.into_async().expect("threads");
+    assert_eq!(
+        executor::block_on(future.write(0, vec![0; 2])).0,
+        Err(denied.clone())
+    );
+    assert_eq!(executor::block_on(future.truncate(0)), Err(denied.clone()));
+    assert_eq!(
+        executor::block_on(future.pin_mut(0, |_| ())),
+        Err(denied.clone())
+    );
+    let only = OpenOptions { read: false, ..old };
+    let mut mode = std::fs::metadata(&path).expect("the file").permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o644);
+    std::fs::set_permissions(&path, mode).expect("a change");
+    let writer = cache.open_with(&path, only).expect("a file");
+    writer.write(4, b" more").expect("a write");
+    assert_eq!(writer.read(0, &mut found), Err(denied.clone()));
+    assert_eq!(writer.pin(0).err(), Some(denied));
+    assert_eq!((file.read(0, &mut found), &found), (Ok(9), b"data more"));
+    drop((file, future, writer));
+    assert!(cache.shutdown().is_clean());
+    assert_eq!(std::fs::read(&path).expect("the file"), b"data more");
+}
+
+/// A cache that is dropped while the same thread holds a page to change ends after
+/// [`Config::page_wait`], and says that the page is lost; the other pages are written. Calls that
+/// wait for the page end as well.
+#[test]
+fn drop_with_pagemut() {
+    let path = folder().join("file");
+    let config = Config {
+        page_wait: Duration::from_millis(200),
+        on_loss: OnLoss::call(|end| {
+            assert_eq!(end.lost_pages, 1);
+            LOST.store(end.failed.len() as u64, SeqCst);
+        }),
+        ..small(4 << 20)
+    };
+    static LOST: AtomicU64 = AtomicU64::new(0);
+    let cache = Cache::new(config).expect("a cache");
+    let file = leak(cache.open(&path).expect("a file"));
+    file.write(0, &[1; 2 * PAGE]).expect("a write");
+    let mut page = file.pin_mut(1).expect("a page");
+    page[0] = 2;
+    let waiters = [
+        std::thread::spawn(move || file.read(PAGE as u64, &mut [0; 4]).map(drop)),
+        std::thread::spawn(move || file.write(PAGE as u64, &[9])),
+        std::thread::spawn(move || file.pin_mut(1).map(drop)),
+        std::thread::spawn(move || file.truncate(0)),
+        std::thread::spawn(move || file.fsync()),
+    ];
+    std::thread::sleep(Duration::from_millis(100));
+    within(3 * SECOND, move || drop(cache));
+    assert_eq!(LOST.load(SeqCst), 1);
+    for waiter in waiters {
+        let ended = within(SECOND, move || waiter.join().expect("a thread"));
+        assert!(
+            matches!(ended, Err(Error::Closed | Error::Held)),
+            "{ended:?}"
+        );
+    }
+    // The page can still be used.
+    assert_eq!(page[..2], [2, 1]);
+    drop(page);
+    assert_eq!(std::fs::read(&path).expect("the file")[..PAGE], [1; PAGE]);
+}
+
+/// A page that is let go soon is waited for, and written.
+#[test]
+fn drop_before_pagemut() {
+    let path = folder().join("file");
+    let cache = Cache::new(small(4 << 20)).expect("a cache");
+    let file = leak(cache.open(&path).expect("a file"));
+    file.write(0, &[1; 2 * PAGE]).expect("a write");
+    let (held, hold) = mpsc::channel();
+    let holder = std::thread::spawn(move || {
+        let mut page = file.pin_mut(1).expect("a page");
+        held.send(()).expect("the test waits");
+        std::thread::sleep(Duration::from_millis(100));
+        page.fill(2);
+    });
+    hold.recv().expect("the holder lives");
+    let end = within(3 * SECOND, move || cache.shutdown());
+    assert!(end.is_clean(), "{end:?}");
+    holder.join().expect("the holder");
+    assert_eq!(std::fs::read(&path).expect("the file")[PAGE..], [2; PAGE]);
+}
+
+/// Asynchronous writes to a device that hangs: the cache takes the buffers of as many as it has room
+/// for, which is taken out of its pages, and the others wait in order.
+#[test]
+fn asynchronous_writes_are_admitted() {
+    const WRITES: u64 = 400;
+    let dir = folder();
+    let (storage, hang) = Slow::new(0);
+    let cache = leak(Cache::on(storage, small(16 << 20)).expect("a cache"));
+    let file = cache.open(dir.join("slow")).expect("a file");
+    let file = leak(file.into_async().expect("threads"));
+    let room = (16 << 20) / 64;
+    assert_eq!(cache.stats().pages, 4096 - room / PAGE as u64);
+    hang.store(true, SeqCst);
+    let mut context = Context::from_waker(Waker::noop());
+    let mut writes: Vec<_> = (0..WRITES)
+        .map(|i| Box::pin(file.write(i * 50_000, vec![(i % 250) as u8 + 1; 50_000])))
+        .collect();
+    let mut done = 0;
+    writes.retain_mut(|write| {
+        let pending = write.as_mut().poll(&mut context).is_pending();
+        assert!(cache.stats().write_buffers <= room);
+        done += u64::from(!pending);
+        pending
+    });
+    // The dirty limits hold the writer back; the buffers that were taken are few.
+    assert!(
+        done < WRITES / 2 && cache.stats().write_buffers > 0,
+        "{done}"
+    );
+    let mut next = Box::pin(file.writable(1));
+    assert!(next.as_mut().poll(&mut context).is_pending());
+    // Some of those that wait are given up, and leave no hole.
+    let given_up = writes.split_off(writes.len() - 5);
+    drop(given_up);
+    hang.store(false, SeqCst);
+    within(20 * SECOND, move || {
+        executor::block_on(async {
+            for write in writes {
+                write.await.0.expect("a write");
+            }
+            next.await.expect("room");
+            // A write larger than the room is let in alone.
+            file.write(0, vec![7; 1 << 20]).await.0.expect("a write");
+            file.fsync().await.expect("a sync");
+        });
+        assert_eq!(cache.stats().write_buffers, 0);
+        assert!(cache.shutdown().is_clean());
+        cache.recount().expect("everything agrees");
+    });
+    let found = std::fs::read(dir.join("slow")).expect("the file");
+    for i in 21..WRITES - 5 {
+        let at = i as usize * 50_000;
+        assert!(
+            found[at..at + 50_000]
+                .iter()
+                .all(|&b| b == (i % 250) as u8 + 1),
+            "write {i}"
+        );
+    }
+}
+
+/// A cache becomes smaller while it is used, gives the memory back to the system, and becomes larger
+/// again.
+#[test]
+fn memory_is_set_at_run_time() {
+    let cache = Cache::new(small(16 << 20)).expect("a cache");
+    let file = cache.open(folder().join("file")).expect("a file");
+    let all = vec![3; 14 << 20];
+    file.write(0, &all).expect("a write");
+    file.fsync().expect("a sync");
+    assert!(cache.stats().cached > 3000, "{:?}", cache.stats());
+    cache.set_memory(4 << 20).expect("a smaller cache");
+    let stats = cache.stats();
+    assert!(stats.pages == 1024 && stats.cached <= 1024, "{stats:?}");
+    let mut found = vec![0; 14 << 20];
+    for _ in 0..2 {
+        file.write(0, &all).expect("a write");
+        assert_eq!(file.read(0, &mut found), Ok(14 << 20));
+        assert!(
+            found == all && cache.stats().cached <= 1024,
+            "{:?}",
+            cache.stats()
+        );
+    }
+    for wrong in [0, (2 << 20) - 1, (16 << 20) + 1] {
+        assert!(matches!(cache.set_memory(wrong), Err(Error::Config(_))));
+    }
+    cache.set_memory(16 << 20).expect("a larger cache");
+    assert_eq!(cache.stats().pages, 4096);
+    assert_eq!(file.read(0, &mut found), Ok(14 << 20));
+    assert!(cache.stats().cached > 3000, "{:?}", cache.stats());
+    // A size for which nothing can be reclaimed is an error, and the cache goes on.
+    let pins: Vec<_> = (0..3000).map(|i| file.pin(i).expect("a page")).collect();
+    assert!(matches!(
+        cache.set_memory(2 << 20),
+        Err(Error::TooManyPins { .. })
+    ));
+    drop(pins);
+    cache.set_memory(2 << 20).expect("the smallest cache");
+    assert_eq!(file.read(0, &mut found), Ok(14 << 20));
+    assert!(found == all);
+    assert!(cache.shutdown().is_clean());
+    cache.recount().expect("everything agrees");
 }
