@@ -210,7 +210,7 @@ int main(int argc, char **argv)
 	lowmark_cache_free_text(text);
 
 	// All handles of a file share its pages. A pinned page may be read after the shutdown.
-	WANT(lowmark_cache_open_file(cache, name, &twin));
+	WANT(lowmark_cache_open_file_with(cache, name, LOWMARK_CACHE_READ, &twin));
 	lowmark_cache_close(file);
 	WANT(lowmark_cache_pin(twin, 0, &page, &bytes));
 	WANT(lowmark_cache_shutdown(cache, &end));

@@ -35,12 +35,27 @@
 //   -EMFILE     `max_files` files are open
 //   -EAGAIN     `max_threads` threads use the cache
 //   -ESHUTDOWN  the cache was shut down
-//   -EBUSY      pages are pinned for writing, so the cache cannot be shut down
+//   -EBUSY      pages are pinned for writing, so the cache cannot be shut down; or another cache,
+//               of this process or of another, has the file open
+//   -EBADF      the file was not opened for reading, or not for writing
+//   -ECHILD     the process is a child, by fork(2), of the one that opened the cache
 //   -ENOSPC     64 shrinkers are registered
 //   -EDEADLK    a shrinker may not make this call while it is called
 //
 // No call ends the process, prints, or handles a signal; only messages for which there is no `tell`
 // are printed.
+
+// `flags`: the file is read.
+#define LOWMARK_CACHE_READ 1
+
+// `flags`: the file is written. A file that is only read is opened for reading only.
+#define LOWMARK_CACHE_WRITE 2
+
+// `flags`: the file is created if it is missing; only with `LOWMARK_CACHE_WRITE`.
+#define LOWMARK_CACHE_CREATE 4
+
+// `flags`: the file must be missing (-EEXIST); only with `LOWMARK_CACHE_CREATE`.
+#define LOWMARK_CACHE_EXCLUSIVE 8
 
 // Data that was written since the last sync that succeeded may be lost: write it again.
 #define LOWMARK_CACHE_LOST -5001
@@ -124,8 +139,8 @@ typedef struct lowmark_cache_config {
   // How the system holds the general class's memory: `LOWMARK_CACHE_ORDINARY`,
   // `LOWMARK_CACHE_LOCKED` or `LOWMARK_CACHE_HUGE_PAGES`.
   int held;
-  // CPU slots: how many threads can be inside the engine at once; 1 to 64, and at most one for
-  // each 512 KiB of memory.
+  // CPU slots: how many threads can be inside the engine at once; 1 to 64. A cache takes at
+  // most one for each 512 KiB of memory, however many are asked for.
   uint32_t cpus;
   // Threads that may use the cache at the same time, 1 to 65536. A thread counts from its first
   // call until it ends.
@@ -319,8 +334,9 @@ int lowmark_cache_openmetrics(const struct lowmark_cache *cache, char **text);
 void lowmark_cache_free_text(char *text);
 
 // Opens a regular file of the cache for reading and writing, and creates it if it is missing.
-// Nothing but this cache may change its contents meanwhile. The caller closes `*file` with
-// `lowmark_cache_close`; it is NULL if the call fails.
+// Nothing but this cache may change its contents meanwhile; it is locked (flock(2)), and another
+// cache that has it is -EBUSY. The caller closes `*file` with `lowmark_cache_close`; it is NULL if
+// the call fails.
 //
 // # Safety
 // `cache` is NULL or a valid handle; `name` is NULL or ends with a zero byte; `file` is NULL or
@@ -328,6 +344,18 @@ void lowmark_cache_free_text(char *text);
 int lowmark_cache_open_file(const struct lowmark_cache *cache,
                             const char *name,
                             struct lowmark_cache_file **file);
+
+// Opens a regular file of the cache as `lowmark_cache_open_file`, but as the `flags` say: one or
+// more of `LOWMARK_CACHE_READ`, `LOWMARK_CACHE_WRITE`, `LOWMARK_CACHE_CREATE` and
+// `LOWMARK_CACHE_EXCLUSIVE`. Caches that only read a file may share it.
+//
+// # Safety
+// `cache` is NULL or a valid handle; `name` is NULL or ends with a zero byte; `file` is NULL or
+// valid for writing a pointer.
+int lowmark_cache_open_file_with(const struct lowmark_cache *cache,
+                                 const char *name,
+                                 int flags,
+                                 struct lowmark_cache_file **file);
 
 // Returns the error message of this thread's last call that failed; an empty text if none did. The
 // text stays valid until the next call of this thread that fails.

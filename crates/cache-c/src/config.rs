@@ -26,8 +26,8 @@ pub struct Config {
     /// How the system holds the general class's memory: `LOWMARK_CACHE_ORDINARY`,
     /// `LOWMARK_CACHE_LOCKED` or `LOWMARK_CACHE_HUGE_PAGES`.
     pub held: c_int,
-    /// CPU slots: how many threads can be inside the engine at once; 1 to 64, and at most one for
-    /// each 512 KiB of memory.
+    /// CPU slots: how many threads can be inside the engine at once; 1 to 64. A cache takes at
+    /// most one for each 512 KiB of memory, however many are asked for.
     pub cpus: u32,
     /// Threads that may use the cache at the same time, 1 to 65536. A thread counts from its first
     /// call until it ends.

@@ -25,6 +25,7 @@ pub use shrinker::*;
 
 use answer::{Wrong, c_text};
 use borrowed::{deref, make, path};
+use lowmark_cache::OpenOptions;
 use shrinker::not_in_shrinker;
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
@@ -247,9 +248,19 @@ pub unsafe extern "C" fn lowmark_cache_free_text(text: *mut c_char) {
     }
 }
 
+/// `flags`: the file is read.
+pub const LOWMARK_CACHE_READ: c_int = 1;
+/// `flags`: the file is written. A file that is only read is opened for reading only.
+pub const LOWMARK_CACHE_WRITE: c_int = 2;
+/// `flags`: the file is created if it is missing; only with `LOWMARK_CACHE_WRITE`.
+pub const LOWMARK_CACHE_CREATE: c_int = 4;
+/// `flags`: the file must be missing (-EEXIST); only with `LOWMARK_CACHE_CREATE`.
+pub const LOWMARK_CACHE_EXCLUSIVE: c_int = 8;
+
 /// Opens a regular file of the cache for reading and writing, and creates it if it is missing.
-/// Nothing but this cache may change its contents meanwhile. The caller closes `*file` with
-/// `lowmark_cache_close`; it is NULL if the call fails.
+/// Nothing but this cache may change its contents meanwhile; it is locked (flock(2)), and another
+/// cache that has it is -EBUSY. The caller closes `*file` with `lowmark_cache_close`; it is NULL if
+/// the call fails.
 ///
 /// # Safety
 /// `cache` is NULL or a valid handle; `name` is NULL or ends with a zero byte; `file` is NULL or
@@ -260,14 +271,53 @@ pub unsafe extern "C" fn lowmark_cache_open_file(
     name: *const c_char,
     file: *mut *mut File,
 ) -> c_int {
+    let flags = LOWMARK_CACHE_READ | LOWMARK_CACHE_WRITE | LOWMARK_CACHE_CREATE;
+    // SAFETY: as promised.
+    unsafe { lowmark_cache_open_file_with(cache, name, flags, file) }
+}
+
+/// Opens a regular file of the cache as `lowmark_cache_open_file`, but as the `flags` say: one or
+/// more of `LOWMARK_CACHE_READ`, `LOWMARK_CACHE_WRITE`, `LOWMARK_CACHE_CREATE` and
+/// `LOWMARK_CACHE_EXCLUSIVE`. Caches that only read a file may share it.
+///
+/// # Safety
+/// `cache` is NULL or a valid handle; `name` is NULL or ends with a zero byte; `file` is NULL or
+/// valid for writing a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lowmark_cache_open_file_with(
+    cache: *const Cache,
+    name: *const c_char,
+    flags: c_int,
+    file: *mut *mut File,
+) -> c_int {
     let work = || {
         // SAFETY: as promised.
         let (cache, name) = unsafe { (deref("cache", cache)?, path("name", name)?) };
         not_in_shrinker()?;
-        let opened = cache.0.cache.open(name)?;
+        let opened = cache.0.cache.open_with(name, options(flags)?)?;
         let file = File::new(opened, Arc::clone(&cache.0));
         Ok(Box::into_raw(Box::new(file)))
     };
     // SAFETY: as promised; a pointer of zeros is NULL.
     answer(|| unsafe { make("file", file, work) })
+}
+
+/// Converts the flags of an open file; `Err`: they do not fit together.
+fn options(flags: c_int) -> Result<OpenOptions, Wrong> {
+    let options = OpenOptions {
+        read: flags & LOWMARK_CACHE_READ != 0,
+        write: flags & LOWMARK_CACHE_WRITE != 0,
+        create: flags & LOWMARK_CACHE_CREATE != 0,
+        exclusive: flags & LOWMARK_CACHE_EXCLUSIVE != 0,
+    };
+    match options.is_valid() && (0..16).contains(&flags) {
+        true => Ok(options),
+        false => Err(Wrong::new(
+            libc::EINVAL,
+            format!(
+                "flags = {flags}: accepted are READ (1), WRITE (2) or both, with WRITE also CREATE \
+                 (4), and with CREATE also EXCLUSIVE (8)"
+            ),
+        )),
+    }
 }

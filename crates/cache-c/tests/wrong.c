@@ -125,6 +125,20 @@ static void uses(struct lowmark_cache *cache, struct lowmark_cache_file *file)
 	SAY("a folder", lowmark_cache_open_file(cache, ".", &other));
 	SAY("a device", lowmark_cache_open_file(cache, "/dev/null", &other));
 	SAY("no folder", lowmark_cache_open_file(cache, "a/b/c", &other));
+	SAY("only created", lowmark_cache_open_file_with(cache, "x", LOWMARK_CACHE_CREATE, &other));
+	SAY("unknown flags", lowmark_cache_open_file_with(cache, "x", 16 | LOWMARK_CACHE_READ, &other));
+	SAY("missing", lowmark_cache_open_file_with(cache, "missing", LOWMARK_CACHE_READ, &other));
+	SAY("exclusive", lowmark_cache_open_file_with(cache, "once",
+	                                              LOWMARK_CACHE_WRITE | LOWMARK_CACHE_CREATE |
+	                                                      LOWMARK_CACHE_EXCLUSIVE, &other));
+	SAY("read by a writer", lowmark_cache_read(other, 0, buffer, 1));
+	lowmark_cache_close(other);
+	SAY("exclusive again", lowmark_cache_open_file_with(cache, "once",
+	                                                    LOWMARK_CACHE_WRITE | LOWMARK_CACHE_CREATE |
+	                                                            LOWMARK_CACHE_EXCLUSIVE, &other));
+	SAY("opened to read", lowmark_cache_open_file_with(cache, "once", LOWMARK_CACHE_READ, &other));
+	SAY("written by a reader", lowmark_cache_write(other, 0, buffer, 1));
+	lowmark_cache_close(other);
 	SAY("no buffer", lowmark_cache_read(file, 0, NULL, 1));
 	SAY("no bytes", lowmark_cache_write(file, 0, NULL, 1));
 	SAY("nothing of nothing", lowmark_cache_write(file, 0, NULL, 0));
@@ -281,7 +295,8 @@ static void in_any_order(void)
 {
 	struct lowmark_cache_config config = lowmark_cache_defaults();
 	struct lowmark_cache *cache;
-	struct lowmark_cache_file *file;
+	struct lowmark_cache_file *file, *other;
+	struct lowmark_cache *second;
 	struct lowmark_cache_page *page;
 	struct stat st;
 	void *mine;
@@ -289,6 +304,9 @@ static void in_any_order(void)
 	config.memory = 4 << 20, config.cpus = 1, config.ring = false;
 	SAY("opened", lowmark_cache_open(&config, &cache));
 	SAY("its file", lowmark_cache_open_file(cache, "kept", &file));
+	SAY("a second cache", lowmark_cache_open(&config, &second));
+	SAY("in two caches", lowmark_cache_open_file(second, "kept", &other));
+	lowmark_cache_free(second);
 	lowmark_cache_free(cache);
 	SAY("without its cache", lowmark_cache_write(file, 0, "kept", 4));
 	SAY("its page", lowmark_cache_pin_write(file, 0, &page, &mine));
