@@ -9,11 +9,12 @@
 //! that the task that meets a mark reads the window itself.
 
 use crate::LiveMm;
-use crate::arena::{Handed, Locked, Turn};
+use crate::arena::{Handed, Locked};
 use crate::error::{Error, OutOfMemory};
 use crate::file;
 use crate::io;
 use crate::sync::{AtomicU32, Mutex};
+use crate::turn::Turn;
 use crate::world::BATCH;
 use mm::cache::readahead::{Missed, Moved, Window};
 use mm::memory::frame::flag;

@@ -45,11 +45,7 @@
 //! later pin can succeed there. Under the lock a pin is always possible.
 //!
 //! Readers that pin a page by turns would keep a writer out for ever, so a writer that has waited
-//! for [`OPEN`] holds new pins off ([`Turn`], `SHUT`). A task with a pin may want a second one of
-//! the same page, so pins are held off for a time only: [`FIRST_SHUT`], then the page is open for
-//! [`OPEN_TIMES`] as long, then they are held off for twice the time, up to [`MOST_SHUT`]. If no pin
-//! lasts longer than [`FIRST_SHUT`], the writer has the page after [`OPEN`] and the longest of the
-//! pins.
+//! for a while holds new pins off (`turn`, `SHUT`).
 //!
 //! Frames that a program has allocated ([`Owned`]) belong to nobody else until they are freed.
 //! All `unsafe` code of the crate is here, in `map` and in `uring`.
@@ -60,6 +56,7 @@ use crate::error::OutOfMemory;
 use crate::map::Arena;
 use crate::page_size::PAGE;
 use crate::sync::Mutex;
+use crate::turn::{MOST_SHUT, SHUT, Turn};
 use mm::Pfn;
 use mm::cache::pagecache::Entered;
 use mm::memory::frame::flag;
@@ -142,89 +139,11 @@ const FEW_FRAMES: u32 = 1024;
 const WANTED: u32 = 1 << 31;
 /// Bit of a frame's pin word: the page's bytes are being written from a copy.
 const COPIED: u32 = 1 << 30;
-/// Bit of a frame's pin word: a task that waits until the page has no pins holds new ones off.
-const SHUT: u32 = 1 << 29;
 /// Bit of a frame's pin word: a program holds the page to change it ([`crate::PageMut`]), and may
 /// do so for ever.
 const IN_HAND: u32 = 1 << 28;
 /// Mask of the rest of the word: the number of pins.
 const PINS: u32 = IN_HAND - 1;
-
-/// Nanoseconds that a writer waits for pins before it holds new ones off, for how long it does so
-/// at first and at most, and for how many times as long the page is open between two such times.
-const OPEN: u64 = 10_000_000;
-const FIRST_SHUT: u64 = 100_000_000;
-const MOST_SHUT: u64 = 1_000_000_000;
-const OPEN_TIMES: u64 = 4;
-
-/// The wait of a task for a page without pins, over all tries of the task.
-pub struct Turn<'a> {
-    mm: &'a LiveMm,
-    /// When the present phase ends, in nanoseconds; `None`: the wait has not begun.
-    until: Option<u64>,
-    /// The length of the next phase in which new pins are held off.
-    next: u64,
-    /// New pins are held off in the present phase.
-    shut: bool,
-    /// The frame on which this task set [`SHUT`].
-    frame: Option<Pfn>,
-}
-
-impl<'a> Turn<'a> {
-    /// Returns a wait that has not begun.
-    pub fn new(mm: &'a LiveMm) -> Self {
-        Self {
-            mm,
-            until: None,
-            next: FIRST_SHUT,
-            shut: false,
-            frame: None,
-        }
-    }
-
-    /// Moves to the phase of the present time for a wait for frame `pfn`. Returns the bit to set in
-    /// the frame's word, [`SHUT`] or none, and the nanoseconds until the phase ends.
-    fn phase(&mut self, pfn: Pfn) -> (u32, u64) {
-        let now = self.mm.world.now();
-        let until = match self.until {
-            Some(until) if now < until => until,
-            Some(_) if self.shut => {
-                self.shut = false;
-                let open = (self.next * OPEN_TIMES).min(MOST_SHUT * OPEN_TIMES);
-                self.next = (self.next * 2).min(MOST_SHUT);
-                now + open
-            }
-            Some(_) => {
-                self.shut = true;
-                now + self.next
-            }
-            None => now + OPEN,
-        };
-        self.until = Some(until);
-        if self.frame.is_some_and(|f| f != pfn || !self.shut) {
-            self.open();
-        }
-        if !self.shut {
-            return (0, until - now);
-        }
-        self.frame = Some(pfn);
-        (SHUT, until - now)
-    }
-
-    /// Lets new pins in again, if this task held them off, and wakes the tasks that want one.
-    fn open(&mut self) {
-        if let Some(pfn) = self.frame.take() {
-            self.mm.frames.track(pfn).fetch_and(!SHUT, SeqCst);
-            self.mm.world.wake(self.mm.world.pin_queue(pfn));
-        }
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.open();
-    }
-}
 
 impl<'a> Locked<'a> {
     /// Returns the page at an index of a file, after waiting for its lock. `None`: it is not

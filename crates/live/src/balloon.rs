@@ -44,6 +44,13 @@ impl Balloon {
         self.fit(inner)
     }
 
+    /// Gives all pages back; for the end of the cache.
+    pub fn end(&self, inner: &Inner) {
+        let pages = std::mem::take(&mut *self.pages.lock());
+        inner.mm.world.pages_out.store(0, SeqCst);
+        inner.as_any_task(|| pages.into_iter().for_each(|p| p.free(&inner.mm)));
+    }
+
     /// Takes pages out or gives them back, until as many are out as are wanted.
     fn fit(&self, inner: &Inner) -> Result<(), Error> {
         loop {

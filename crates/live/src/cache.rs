@@ -1,9 +1,9 @@
 //! The page cache as a program uses it: opens files, reports statistics, shuts down.
 
 use crate::ahead::Ahead;
-use crate::async_file::Calls;
 use crate::balloon::Balloon;
 use crate::buffer::{Buffer, Registration};
+use crate::calls::Calls;
 use crate::class::ClassStats;
 use crate::config::{
     CALLERS, Config, FIRST_USER, FLUSHERS, GIVER, KSWAPD, LAST, LEAST_MEMORY, OnLoss, RING,
@@ -347,6 +347,7 @@ impl Cache {
         };
         self.inner.calls.end(&self.inner.mm);
         let failed = self.inner.sync_all();
+        self.inner.balloon.end(&self.inner);
         daemons.stop();
         // What the program still holds is dirty.
         let held = u64::from(mm.world.pages_to_change.load(SeqCst));

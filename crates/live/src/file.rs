@@ -2,7 +2,7 @@
 
 use crate::LiveMm;
 use crate::ahead::{self, Ahead};
-use crate::arena::{self, Locked, Pinned, Turn};
+use crate::arena::{self, Locked, Pinned};
 use crate::blocking;
 use crate::class;
 use crate::cpu;
@@ -13,6 +13,7 @@ use crate::latency::Kind;
 use crate::open_file::{Cut, OpenFile, Share};
 use crate::page_size::PAGE;
 use crate::sync;
+use crate::turn::Turn;
 use mm::cache::tree::Tag;
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;

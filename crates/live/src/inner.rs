@@ -3,8 +3,8 @@
 
 use crate::LiveMm;
 use crate::arena::Pinned;
-use crate::async_file::Calls;
 use crate::balloon::Balloon;
+use crate::calls::Calls;
 use crate::config::{GIVER, LAST};
 use crate::cpu;
 use crate::error::Error;

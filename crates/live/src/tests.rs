@@ -2,7 +2,7 @@
 //! `tests/model.rs` compiles those files a second time.
 
 use crate::LiveMm;
-use crate::arena::{Keeper, Locked, Turn, Writeback, pins};
+use crate::arena::{Keeper, Locked, Writeback, pins};
 use crate::cpu;
 use crate::error::{Error, OutOfMemory};
 use crate::errseq::{ErrorSequence, Fate};
@@ -12,6 +12,7 @@ use crate::map::Arena;
 use crate::open_file::OpenFile;
 use crate::page_size::PAGE;
 use crate::storage::Backing;
+use crate::turn::Turn;
 use crate::world::LiveWorld;
 use mm::cache::mapping::MappingKind;
 use mm::memory::frame::flag;

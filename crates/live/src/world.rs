@@ -6,13 +6,14 @@ use crate::class::Held;
 use crate::cpu::{self, Cpus};
 use crate::error::{Error, OutOfMemory};
 use crate::events::Ring;
+use crate::fold::Fold;
 use crate::fork::Born;
 use crate::io::{self, How, Io};
 use crate::latency::{Clocks, Kind};
 use crate::map::Arena;
 use crate::open_file::OpenFile;
 use crate::shrink::{self, Shrinkers};
-use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Condvar, Mutex, RwLock};
+use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Mutex, RwLock};
 use crate::wait::Queue;
 use crate::{LiveMm, arena::Locked};
 use mm::memory::frame::flag;
@@ -97,39 +98,6 @@ struct Device {
     slow_read: AtomicU64,
     /// When a write transfer that took longer than [`SLOW_WRITE`] last ended; 0: never.
     slow_write: AtomicU64,
-}
-
-/// When counter differences are folded ([`daemon::vmstat`]).
-#[derive(Default)]
-pub struct Fold {
-    /// A task asked for it; no more folds.
-    state: Mutex<(bool, bool)>,
-    changed: Condvar,
-}
-
-impl Fold {
-    /// Asks for the next fold at once: a task waits for a level of which differences may be a large
-    /// part.
-    fn ask(&self) {
-        self.state.lock().0 = true;
-        self.changed.notify_all();
-    }
-
-    /// Ends the thread that folds.
-    pub fn stop(&self) {
-        self.state.lock().1 = true;
-        self.changed.notify_all();
-    }
-
-    /// Waits for the time of the next fold; returns false if there are to be no more.
-    fn wait(&self) -> bool {
-        let mut state = self.state.lock();
-        if !state.0 && !state.1 {
-            self.changed.wait_for(&mut state, Duration::from_secs(1));
-        }
-        state.0 = false;
-        !state.1
-    }
 }
 
 /// The world of one cache.

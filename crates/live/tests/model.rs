@@ -28,8 +28,12 @@ mod errseq;
 mod events;
 #[path = "../src/file.rs"]
 mod file;
+#[path = "../src/fold.rs"]
+mod fold;
 #[path = "../src/fork.rs"]
 mod fork;
+#[path = "model/holds.rs"]
+mod holds;
 #[path = "../src/io.rs"]
 mod io;
 #[path = "../src/latency.rs"]
@@ -52,6 +56,8 @@ mod shrink;
 mod storage;
 #[path = "model/sync.rs"]
 mod sync;
+#[path = "../src/turn.rs"]
+mod turn;
 #[path = "../src/wait.rs"]
 mod wait;
 #[path = "../src/world.rs"]
@@ -324,7 +330,7 @@ fn lock_dirty_and_writeback_exclude() {
                         };
                         mm.wait_on_page_writeback(page.pfn()).await;
                         page = page
-                            .unpinned(&mut arena::Turn::new(mm))
+                            .unpinned(&mut turn::Turn::new(mm))
                             .await
                             .expect("nobody has it pinned");
                         assert_eq!(inside.fetch_add(1, SeqCst), 0, "two are inside");

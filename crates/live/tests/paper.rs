@@ -10,6 +10,7 @@ mod executor;
 
 use lowmark_cache::{Advice, Cache, Config, Error, File, Held, Transfers};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::unix::fs::FileExt;
@@ -374,9 +375,9 @@ impl Drawn {
         let (from, to) = (self.path(a), self.path(b));
         match self.random.below(7) {
             0..2 => {
-                if !self.names.contains_key(&b) {
+                if let Entry::Vacant(name) = self.names.entry(b) {
                     fs::hard_link(from, to).expect("a link");
-                    self.names.insert(b, paper);
+                    name.insert(paper);
                 }
             }
             2..5 => {

@@ -1,5 +1,6 @@
 //! A storage whose files are slow, or hang, if their path has "slow" in it; such files are on a
 //! device of their own.
+#![allow(dead_code)] // not every test uses all of it
 
 use lowmark_cache::storage::{Backing, Opened, Os, Storage};
 use lowmark_cache::{Errno, Error};
