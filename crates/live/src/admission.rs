@@ -1,9 +1,9 @@
 //! The bytes of asynchronous writes that the cache holds for the program: a write begins once there
 //! is room for its buffer, in order of arrival.
 //!
-//! The room is a share of the cache's memory, and is taken out of its pages ([`crate::balloon`]), so
-//! that the buffers count in the budget. A write that is larger than the room begins when no other
-//! write is held.
+//! The room is a share of the cache's memory, and is taken out of its pages ([`crate::balloon`]),
+//! so that the buffers count in the budget. A write that is larger than the room begins when no
+//! other write is held.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, VecDeque};

@@ -444,8 +444,8 @@ pub struct Pinned<'a> {
 
 impl<'a> Pinned<'a> {
     /// Pins a page of a file without a lock, if it is cached, valid, without read-ahead mark and
-    /// unlocked, and new pins are not held off; else returns `None`. The caller must then test whether the file still reaches that
-    /// far, and drop the pin if not.
+    /// unlocked, and new pins are not held off; else returns `None`. The caller must then test
+    /// whether the file still reaches that far, and drop the pin if not.
     #[inline]
     pub fn try_take(mm: &'a LiveMm, mapping: u32, index: u32) -> Option<Self> {
         let pfn = mm.peek_page(mapping, index)?;

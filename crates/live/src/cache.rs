@@ -176,10 +176,11 @@ impl Cache {
         }
     }
 
-    /// Changes the cache's memory while it runs, to `bytes`, from an eighth of [`Config::memory`] (at
-    /// least 32 KiB) up to all of it: watermarks stay those of [`Config::memory`]. Pages are reclaimed for that, from all classes in the order in which an allocation takes
-    /// them, and their memory is given back to the system; a larger size takes effect at once.
-    /// Waits until the cache is as large as that.
+    /// Changes the cache's memory while it runs, to `bytes`, from an eighth of [`Config::memory`]
+    /// (at least 32 KiB) up to all of it: watermarks stay those of [`Config::memory`]. Pages are
+    /// reclaimed for that, from all classes in the order in which an allocation takes them, and
+    /// their memory is given back to the system; a larger size takes effect at once. Waits until
+    /// the cache is as large as that.
     ///
     /// # Errors
     /// [`Error::Config`]: the size is out of range. [`Error::OutOfMemory`], [`Error::TooManyPins`]:
@@ -349,7 +350,7 @@ impl Cache {
         let failed = self.inner.sync_all();
         self.inner.balloon.end(&self.inner);
         daemons.stop();
-        // What the program still holds is dirty.
+        // Pages that the program still holds are dirty.
         let held = u64::from(mm.world.pages_to_change.load(SeqCst));
         let held = held.min(mm.global_stat(ZoneStat::NrFileDirty));
         Shutdown {

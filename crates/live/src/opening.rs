@@ -2,10 +2,10 @@
 //! are dropped for it.
 //!
 //! No lock is held while a file or the storage is called, so a device that hangs holds up only the
-//! tasks that open its files. A closed file whose pages are clean is dropped by the task that needs
-//! its number. One that must be written first is written by a thread of its device, one file for
-//! each device at a time, and the task takes the number that becomes free first. If all closed files
-//! are on devices that hang, the task waits for them.
+//! tasks that open its files. A closed file whose pages are clean is dropped by the task that
+//! needs its number. One that must be written first is written by a thread of its device, one file
+//! for each device at a time, and the task takes the number that becomes free first. If all closed
+//! files are on devices that hang, the task waits for them.
 
 use crate::blocking::Job;
 use crate::error::Error;
@@ -84,7 +84,8 @@ impl Inner {
         }
     }
 
-    /// Opens a file of the storage. If the process has no descriptor left, gives up a closed file's.
+    /// Opens a file of the storage. If the process has no descriptor left, gives up a closed
+    /// file's.
     fn open_beneath(self: &Arc<Self>, path: &Path, how: OpenOptions) -> Result<Opened, Error> {
         loop {
             assert_none_held();
@@ -240,8 +241,8 @@ impl Inner {
         table
     }
 
-    /// Has a thread of its device write a closed file and drop its pages; the calling thread does it
-    /// if the device can have no thread.
+    /// Has a thread of its device write a closed file and drop its pages; the calling thread does
+    /// it if the device can have no thread.
     fn write_to_leave(self: &Arc<Self>, file: Arc<OpenFile>) {
         let (inner, blocking) = (Arc::clone(self), &self.mm.world.blocking);
         let bdi = file.bdi;
@@ -282,8 +283,8 @@ impl Inner {
     }
 
     /// Removes a handle of a file. If it was the last one of a file without a name, drops the
-    /// file's pages: no call can reach them any more. If the thread has no task number, that happens
-    /// when the file's mapping number is needed.
+    /// file's pages: no call can reach them any more. If the thread has no task number, that
+    /// happens when the file's mapping number is needed.
     pub(crate) fn close_file(&self, file: &Arc<OpenFile>) {
         let last = self.table.lock().close(file.mapping);
         if !last || self.ended.load(SeqCst) {

@@ -20,7 +20,7 @@ struct Entry {
     being_written: bool,
 }
 
-/// What the table has under an identity.
+/// The answer to a look-up of an identity.
 pub(crate) enum Found {
     /// The file, with one more handle.
     File(Arc<OpenFile>),

@@ -1,10 +1,10 @@
 //! The wait of a writer for a page that others pin by turns.
 //!
-//! A writer that has waited for [`OPEN`] holds new pins of the page off. A task with a pin may want
-//! a second one of the same page, so pins are held off for a time only: [`FIRST_SHUT`], then the
-//! page is open for [`OPEN_TIMES`] as long, then they are held off for twice the time, up to
-//! [`MOST_SHUT`]. If no pin lasts longer than [`FIRST_SHUT`], the writer has the page after [`OPEN`]
-//! and the longest of the pins.
+//! A writer that has waited for [`OPEN`] holds new pins of the page off. A task with a pin may
+//! want a second one of the same page, so pins are held off for a time only: [`FIRST_SHUT`], then
+//! the page is open for [`OPEN_TIMES`] as long, then they are held off for twice the time, up to
+//! [`MOST_SHUT`]. If no pin lasts longer than [`FIRST_SHUT`], the writer has the page after
+//! [`OPEN`] and the longest of the pins.
 
 use crate::LiveMm;
 use mm::Pfn;

@@ -53,8 +53,9 @@ fn pages_in_hand_beside_cuts() {
     });
 }
 
-/// Two threads pin a page by turns, and each pins it a second time while it has it, beside a thread
-/// that changes it: the writer gets in, although it holds new pins off, and no thread waits for ever.
+/// Two threads pin a page by turns, and each pins it a second time while it has it, beside a
+/// thread that changes it: the writer gets in, although it holds new pins off, and no thread waits
+/// for ever.
 #[test]
 fn a_hot_page_beside_its_writer() {
     static WRITTEN: AtomicU64 = AtomicU64::new(0);
