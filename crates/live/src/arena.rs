@@ -365,6 +365,8 @@ async fn another_try(mm: &LiveMm, tries: &mut Tries) -> Result<(), OutOfMemory> 
     if (dirty > in_hand || w.under_io()) && tries.waited < MOST_WAITS {
         tries.waited += 1;
         mm.wakeup_flusher_threads(dirty);
+        // In a small cache, differences that are not folded yet may be all that is dirty or free.
+        w.fold.ask();
         w.sleep(WAIT_FOR_IO).await;
     } else if tries.in_a_row == TRIES {
         return Err(OutOfMemory);

@@ -3,9 +3,10 @@
 //!
 //! No lock is held while a file or the storage is called, so a device that hangs holds up only the
 //! tasks that open its files. A closed file whose pages are clean is dropped by the task that
-//! needs its number. One that must be written first is written by a thread of its device, one file
-//! for each device at a time, and the task takes the number that becomes free first. If all closed
-//! files are on devices that hang, the task waits for them.
+//! needs its number, and so is one that must be written first and is on the device of the new file.
+//! Others are written by a thread of their device, one file for each device at a time, and the task
+//! takes the number that becomes free first. If all closed files are on devices that hang, the task
+//! waits for them.
 
 use crate::blocking::Job;
 use crate::error::Error;
@@ -92,7 +93,7 @@ impl Inner {
             match self.storage.open_with(path, how) {
                 Err(Error::Io(Errno::INTR)) => {}
                 Err(Error::Io(e @ (Errno::MFILE | Errno::NFILE))) => {
-                    let n = self.number_of_closed().map_err(|_| Error::Io(e))?;
+                    let n = self.number_of_closed(None).map_err(|_| Error::Io(e))?;
                     self.table.lock().give_number(n);
                     self.table.changed();
                 }
@@ -158,17 +159,17 @@ impl Inner {
         let free = self.table.lock().free_number().or_else(new);
         match free {
             Some(n) => Ok(n),
-            None => self.number_of_closed(),
+            None => self.number_of_closed(Some(bdi)),
         }
     }
 
     /// Takes the mapping number of a closed file, whose pages are dropped: of those whose pages are
-    /// clean the one that was closed longest ago; otherwise of those that can be written, the first
-    /// to be.
+    /// clean the one that was closed longest ago; then of those on device `own`, which the task
+    /// needs anyway and so writes itself; otherwise of those that can be written, the first to be.
     ///
     /// # Errors
     /// [`Error::TooManyFiles`]: there is none. [`Error::Closed`].
-    fn number_of_closed(self: &Arc<Self>) -> Result<u32, Error> {
+    fn number_of_closed(self: &Arc<Self>, own: Option<u32>) -> Result<u32, Error> {
         let mut tried = Tried::default();
         let mut table = self.table.lock();
         loop {
@@ -184,6 +185,18 @@ impl Inner {
                 drop(table);
                 let dropped = self.drop_at_once(&c.file);
                 table = self.leave(c.file, dropped);
+                continue;
+            }
+            let of_own = |c: &Closed| {
+                Some(c.file.bdi) == own && !c.being_written && !tried.written.contains(&c.closing)
+            };
+            let of_own = table.closed().find(of_own);
+            if let Some(c) = of_own {
+                tried.written.insert(c.closing);
+                table.set_being_written(c.file.mapping, true);
+                drop(table);
+                self.write_and_leave(c.file);
+                table = self.table.lock();
                 continue;
             }
             let to_write = to_write(&mut table, &mut tried.written);
