@@ -2,9 +2,9 @@
 //! other, and compares every byte with the same files on paper.
 //!
 //! Beside `faulty.rs`, whose storages fail, this has the operations that move names about (hard
-//! links, renames, removals), pools down to 8 pages, fewer mapping numbers than names, pages changed
-//! in place, futures, files that reach beyond 1 TiB, and restarts. `LOWMARK_SEEDS` is the number of
-//! seeds.
+//! links, renames, removals), pools down to 8 pages, fewer mapping numbers than names, pages
+//! changed in place, futures, files that reach beyond 1 TiB, and restarts. `LOWMARK_SEEDS` is the
+//! number of seeds.
 
 mod executor;
 

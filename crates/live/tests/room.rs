@@ -49,8 +49,8 @@ fn folder() -> &'static Path {
     leak(tempfile::tempdir().expect("a folder")).path()
 }
 
-/// Asynchronous writes to a device that hangs: the cache takes the buffers of as many as it has room
-/// for, which is taken out of its pages, and the others wait in order.
+/// Asynchronous writes to a device that hangs: the cache takes the buffers of as many as it has
+/// room for, which is taken out of its pages, and the others wait in order.
 #[test]
 fn asynchronous_writes_are_admitted() {
     const WRITES: u64 = 400;
@@ -110,8 +110,8 @@ fn asynchronous_writes_are_admitted() {
     }
 }
 
-/// A cache becomes smaller while it is used, gives the memory back to the system, and becomes larger
-/// again.
+/// A cache becomes smaller while it is used, gives the memory back to the system, and becomes
+/// larger again.
 #[test]
 fn memory_is_set_at_run_time() {
     let cache = Cache::new(small(16 << 20)).expect("a cache");
