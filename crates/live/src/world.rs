@@ -615,9 +615,9 @@ impl Tasks for LiveWorld {
         self.queues[q.0 as usize].ticket()
     }
 
-    /// Waits as [`LiveWorld::pause`]. If no task may tell of the condition, has the counter
+    /// Waits as `LiveWorld::pause`. If no task may tell of the condition, has the counter
     /// differences of CPU slots folded, because in a small cache they may be all that is isolated
-    /// or free, and waits for [`LONGEST_PAUSE`] at most, after which the engine looks again.
+    /// or free, and waits for `LONGEST_PAUSE` at most, after which the engine looks again.
     fn wait(&self, q: WaitQueue, ticket: u64, timeout: Option<u64>) -> impl Future<Output = bool> {
         // The end of a write transfer tells of the end of congestion, but there may be none on its
         // way. kswapd tells of refilled reserves, but sleeps if it finds nothing to reclaim, while
