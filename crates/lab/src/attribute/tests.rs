@@ -176,3 +176,20 @@ fn shipped_series_are_the_published_policies() {
         assert_eq!(unnamed(own), unnamed(theirs), "{series} to {prefix}");
     }
 }
+
+/// The corrections of kswapd between 3.0-rc6 and 3.0 can be attributed, each alone.
+#[test]
+fn each_correction_of_the_release_candidate_is_one_switch() {
+    let text =
+        include_str!("../../../../data/published/writeback-from-reclaim/release-candidate.toml");
+    let find = |name: &str| match crate::published::files::find(name) {
+        Some(text) => Ok((name.to_owned(), text.to_owned())),
+        None => Err(format!("no file {name}")),
+    };
+    let tried = parse(&Source::new("release-candidate.toml", text), &find, &[])
+        .unwrap_or_else(|e| panic!("{}", e.message));
+    assert_eq!(tried.patches.patch.len(), 4);
+    for patch in &tried.patches.patch {
+        assert_eq!(patch.switches.len(), 1, "{}", patch.title);
+    }
+}

@@ -30,7 +30,10 @@ pub use memory::{
 };
 pub use presets::{Change, PRESETS, Preset, nearest, next_after};
 pub use profile::{ProfileZone, WatermarkProfile};
-pub use reclaim::{ReclaimWrites, ScanSizes, SkippedPages};
+pub use reclaim::{
+    HopelessCheck, KswapdRequest, KswapdSlab, KswapdSleepCheck, ReclaimWrites, ScanSizes,
+    SkippedPages,
+};
 pub use switches::*;
 
 use evict::registry;

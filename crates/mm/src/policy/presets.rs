@@ -20,7 +20,10 @@ use super::filesystems::{
 use super::memory::{
     BelowHigh, Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios,
 };
-use super::reclaim::{ReclaimWrites, ScanSizes, SkippedPages};
+use super::reclaim::{
+    HopelessCheck, KswapdRequest, KswapdSlab, KswapdSleepCheck, ReclaimWrites, ScanSizes,
+    SkippedPages,
+};
 use super::switches::*;
 use super::{Policy, Setting, Switch, switches};
 
@@ -63,7 +66,8 @@ pub fn nearest(release: (u32, u32)) -> &'static Preset {
 
 /// Returns the oldest preset of a kernel later than `release`; `None` if there is none.
 pub fn next_after(release: (u32, u32)) -> Option<&'static Preset> {
-    let later = PRESETS.iter().filter(|p| p.release > release);
+    // Of a release and its candidate the release counts, which stands behind the candidate.
+    let later = PRESETS.iter().rev().filter(|p| p.release > release);
     later.min_by_key(|p| p.release)
 }
 
@@ -150,6 +154,17 @@ presets! {
         compaction: Compaction::None, "an option that is experimental and off";
         order_balance_percent: 100, "for orders above 0 the whole node must be balanced";
         mapped_readahead: MappedReadahead::PreviousFault, "a fault behind its neighbour's counts as reading in order";
+    }
+
+    /// 3.0 before four corrections of kswapd that were posted on 24 June 2011 and merged between the
+    /// sixth and the seventh release candidate: kswapd sleeps less readily, and calls the shrinkers
+    /// for zones that have enough free pages. Writeback from reclaim was measured on this candidate.
+    linux_3_0_rc6 "linux-3.0-rc6", (3, 0), "July 2011",
+    baseline of "writeback from reclaim, by the thread's own words" "docs/series/writeback-from-reclaim.md", on linux_3_0 {
+        kswapd_slab: KswapdSlab::EveryZone, "kswapd calls the shrinkers for every zone";
+        kswapd_sleep_check: KswapdSleepCheck::AllZones, "before it sleeps it tests all zones, with their reserves";
+        hopeless_check: HopelessCheck::BeforeMark, "a zone is passed by only from the pass after it was given up";
+        kswapd_request: KswapdRequest::EveryRun, "a new request is taken after every run";
     }
 
     /// The preset that all others are described against. Reclaim hands every dirty file page to its

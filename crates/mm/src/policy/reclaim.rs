@@ -6,6 +6,42 @@ use super::{Choice, Form, Setting, Word};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+choice! { Policy kswapd_slab KswapdSlab {
+    /// linux-3.0 (not yet its sixth release candidate): for those whose pages it shrinks.
+    ShrunkZones = "shrunk-zones",
+    /// linux-2.6.37 to linux-3.0-rc6: for every zone that it walks.
+    EveryZone = "every-zone",
+} }
+
+choice! { Policy kswapd_sleep_check KswapdSleepCheck {
+    /// linux-3.0: zones up to the one that its last run was for, each without a reserve against
+    /// requests for higher zones.
+    OwnReserve = "own-reserve",
+    /// linux-3.0-rc6: all zones of the node, each with its reserve against requests for the zone
+    /// that the last run was for.
+    AllZones = "all-zones",
+} }
+
+choice! { Policy hopeless_check HopelessCheck {
+    /// linux-3.0: after it was marked. A zone that this pass marks counts as balanced at once, and
+    /// the highest zone that is given up leaves the pass.
+    AfterMark = "after-mark",
+    /// linux-3.0-rc6: before. A zone that this pass marks still counts as below its watermark.
+    BeforeMark = "before-mark",
+} }
+
+choice! { Policy kswapd_request KswapdRequest {
+    /// As `every-run`, but the next test and the next run are for the zone that the run was begun
+    /// for, whatever it ended with. No kernel has it: the presets were scored with it.
+    RunZone = "run-zone",
+    /// The source of linux-3.0: if the run reached the zone and the order that were asked for.
+    /// Otherwise kswapd first tries to sleep, by the zone and the order that the run ended with.
+    AfterSuccess = "after-success",
+    /// linux-3.0-rc6: always, and what was asked for is forgotten unless it is stricter than the
+    /// zone and the order that the run ended with.
+    EveryRun = "every-run",
+} }
+
 choice! { Policy skipped_pages SkippedPages {
     /// 4.8 to 4.11: a quarter of them; all of them where the walk emptied the list.
     Quarter = "quarter",

@@ -11,7 +11,10 @@ use super::filesystems::{
 use super::memory::{
     BelowHigh, Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios,
 };
-use super::reclaim::{ReclaimWrites, ScanSizes, SkippedPages};
+use super::reclaim::{
+    HopelessCheck, KswapdRequest, KswapdSlab, KswapdSleepCheck, ReclaimWrites, ScanSizes,
+    SkippedPages,
+};
 use super::table::{choice, form, setting, switches};
 use super::{AutoWatermarks, Choice, Eviction, Form, Setting, Switch, WatermarkProfile, Word};
 use schemars::JsonSchema;
@@ -558,12 +561,16 @@ switches! {
     } see "docs/reference/reclaim.md#balance-gap";
 
     /// For which zones of a pass kswapd calls the shrinkers.
-    kswapd_slab: KswapdSlab = ShrunkZones {
-        /// linux-2.6.39 and later: for those whose pages it shrinks.
-        ShrunkZones = "shrunk-zones",
-        /// linux-2.6.37: for every zone that it walks.
-        EveryZone = "every-zone",
-    } see "docs/reference/reclaim.md#balance-gap";
+    kswapd_slab: KswapdSlab = ShrunkZones see "docs/reference/reclaim.md#balance-gap";
+
+    /// Which zones kswapd tests before it sleeps, and against which reserves.
+    kswapd_sleep_check: KswapdSleepCheck = OwnReserve see "docs/reference/reclaim.md#release-candidate";
+
+    /// When kswapd's loop of 3.0 passes by a zone that it has given up.
+    hopeless_check: HopelessCheck = AfterMark see "docs/reference/reclaim.md#release-candidate";
+
+    /// When kswapd looks for a new request after a run.
+    kswapd_request: KswapdRequest = RunZone see "docs/reference/reclaim.md#release-candidate";
 
     /// How many pages kswapd scans of a list whose share is below a batch (linux mm/vmscan.c,
     /// `get_scan_count`).

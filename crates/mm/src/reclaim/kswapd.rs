@@ -6,8 +6,8 @@ use crate::memory::task::{PF_KSWAPD, PF_KTHREAD, PF_MEMALLOC, PF_SWAPWRITE};
 use crate::memory::zone::Lru;
 use crate::memory::zone::{Mark, ZONE_CONGESTED, ZONE_TAIL_DIRTY, ZONE_WRITEBACK};
 use crate::policy::{
-    BalanceGap, FreeSnapshot, HopelessZones, KswapdLoop, KswapdSlab, KswapdWake, KswapdZone,
-    LowerZones, ReclaimThrottle, WakeupTrace,
+    BalanceGap, FreeSnapshot, HopelessCheck, HopelessZones, KswapdLoop, KswapdRequest, KswapdSlab,
+    KswapdSleepCheck, KswapdWake, KswapdZone, LowerZones, ReclaimThrottle, WakeupTrace,
 };
 use crate::queue;
 use crate::reclaim::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
@@ -178,6 +178,8 @@ impl<W: World> Mm<W> {
         );
         let node = &self.nodes[nid as usize];
         let (mut order, mut classzone) = (0, ALL_ZONES as usize);
+        // The request that the last run answered (`kswapd_request = "after-success"`).
+        let mut answered = (0, self.highest_zone(nid));
         // After a run that had to lower its order, kswapd tests whether it may sleep with the lower
         // order, and then works for the order that was asked for.
         let mut gave_up = false;
@@ -195,9 +197,9 @@ impl<W: World> Mm<W> {
                 order = if early { asked.0.max(order) } else { asked.0 };
                 classzone = asked.1.unwrap_or(classzone);
             } else {
-                let asked = node.take_request();
-                if order < asked.0 || classzone > asked.1 {
-                    (order, classzone) = asked;
+                answered = self.next_kswapd_request(nid, (order, classzone), answered);
+                if order < answered.0 || classzone > answered.1 {
+                    (order, classzone) = answered;
                 } else {
                     self.kswapd_try_to_sleep(nid, order, classzone).await;
                     (order, classzone) = node.take_request();
@@ -208,12 +210,42 @@ impl<W: World> Mm<W> {
             self.set_reclaim_active(nid, classzone, true);
             let boosts = self.reclaim_boosts(nid, order, classzone).await;
             let asked = order;
-            order = self.balance_pgdat(nid, asked, classzone).await;
+            let reached;
+            (order, reached) = self.balance_pgdat(nid, asked, classzone).await;
             gave_up = order < asked;
             self.set_reclaim_active(nid, classzone, false);
+            classzone = reached;
             self.boosts_answered(nid, boosts);
             self.world.memory_stall(false);
         }
+    }
+
+    /// Returns the request that kswapd compares its last run with, an order and a classzone: what
+    /// was asked for since the last look, or, with `kswapd_request = "after-success"` after a run
+    /// that ended `(order, classzone)` short of the request `answered`, that request again.
+    pub(crate) fn next_kswapd_request(
+        &self,
+        nid: u32,
+        ended: (u32, usize),
+        answered: (u32, usize),
+    ) -> (u32, usize) {
+        let short = ended.1 < answered.1 || ended.0 != answered.0;
+        match self.policy.kswapd_request {
+            KswapdRequest::RunZone | KswapdRequest::EveryRun => {
+                self.nodes[nid as usize].take_request()
+            }
+            KswapdRequest::AfterSuccess if short => answered,
+            KswapdRequest::AfterSuccess => {
+                let asked = self.nodes[nid as usize].take_request();
+                (asked.0, asked.1.min(self.highest_zone(nid)))
+            }
+        }
+    }
+
+    /// Returns the type index of the highest zone of node `nid` (`nr_zones - 1`).
+    fn highest_zone(&self, nid: u32) -> usize {
+        let highest = self.nodes[nid as usize].zones.last();
+        highest.map_or(0, |&z| self.zones[usize::from(z)].kind.index())
     }
 
     /// Sleeps a tenth of a second and then, if the node is still balanced, until kswapd is woken.
@@ -301,8 +333,8 @@ impl<W: World> Mm<W> {
     }
 
     /// Returns true if the kswapd of node `nid` must not sleep yet. Where zones have the lists:
-    /// some zone up to `classzone` that is not hopeless is below its high watermark, or, for a
-    /// higher order, the others have too few pages. Where nodes have the lists: none of these zones
+    /// some zone up to `classzone` (any, with `kswapd_sleep_check = "all-zones"`) that is not
+    /// hopeless is below its high watermark, or, for a higher order, the others have too few pages. Where nodes have the lists: none of these zones
     /// is above its high watermark, and the node is not hopeless.
     pub(crate) fn sleeping_prematurely(&self, nid: u32, order: u32, classzone: usize) -> bool {
         if self.node_lru() {
@@ -312,13 +344,18 @@ impl<W: World> Mm<W> {
                     false => !self.zone_hopeless(usize::from(self.nodes[nid as usize].zones[0])),
                 };
         }
+        let all_zones = self.policy.kswapd_sleep_check == KswapdSleepCheck::AllZones;
         let (mut all_ok, mut balanced) = (true, 0);
         for &z in &self.nodes[nid as usize].zones {
             let (z, zone) = (usize::from(z), &self.zones[usize::from(z)]);
-            if zone.kind.index() > classzone {
+            if zone.kind.index() > classzone && !all_zones {
                 continue;
             }
-            if self.zone_hopeless(z) || self.balanced(z, order, self.own_classzone(z)) {
+            let against = match all_zones {
+                true => classzone,
+                false => self.own_classzone(z),
+            };
+            if self.zone_hopeless(z) || self.balanced(z, order, against) {
                 balanced += u64::from(zone.size);
             } else {
                 all_ok = false;
@@ -376,22 +413,33 @@ impl<W: World> Mm<W> {
 
     /// Reclaims, as the kswapd of node `nid`, until its zones up to `classzone` are above their
     /// high watermarks. Returns the order that it ended with, which is lower than `order` if it
-    /// gave up on contiguous pages.
-    async fn balance_pgdat(&self, nid: u32, mut order: u32, classzone: usize) -> u32 {
+    /// gave up on contiguous pages, and the classzone that it ended with: in 2.6.38 to 3.10 the
+    /// highest zone that its last pass found unbalanced and did not give up; `classzone` with
+    /// `kswapd_request = "run-zone"`.
+    pub(crate) async fn balance_pgdat(
+        &self,
+        nid: u32,
+        mut order: u32,
+        classzone: usize,
+    ) -> (u32, usize) {
         if self.node_lru() {
-            return self.balance_node(nid, order, classzone).await;
+            return (self.balance_node(nid, order, classzone).await, classzone);
         }
         if self.policy.kswapd_loop == KswapdLoop::Rounds {
-            return self.balance_in_rounds(nid, order, classzone).await;
+            return (
+                self.balance_in_rounds(nid, order, classzone).await,
+                classzone,
+            );
         }
+        let reports_zone = self.policy.kswapd_request != KswapdRequest::RunZone;
         loop {
             self.stat.event(VmEvent::PageOutRun, 1);
             let mut sc = ScanControl::new(u64::MAX, order, Gfp::KERNEL, classzone, true);
-            let balanced = self.balance_pass(nid, classzone, &mut sc).await;
+            let (balanced, end_zone) = self.balance_pass(nid, classzone, &mut sc).await;
             self.set_dirty_pressure(nid, 0);
             self.kswapd_ran(nid, balanced, &sc);
             if balanced {
-                return order;
+                return (order, if reports_zone { end_zone } else { classzone });
             }
             self.world.relax().await;
             if sc.nr_reclaimed < SWAP_CLUSTER_MAX {
@@ -610,16 +658,23 @@ impl<W: World> Mm<W> {
 
     /// Reclaims in the zones of node `nid` up to the highest unbalanced one, once at each priority
     /// from 12 down to 0, until they are balanced (3.0's loop of kswapd). Returns true if the node
-    /// is balanced; false ends the pass after a priority that reclaimed enough, or after the last.
-    async fn balance_pass(&self, nid: u32, classzone: usize, sc: &mut ScanControl) -> bool {
+    /// is balanced, false after a priority that reclaimed enough or after the last one; and the
+    /// type of the highest zone that it worked for, 0 if it found none to do.
+    async fn balance_pass(
+        &self,
+        nid: u32,
+        classzone: usize,
+        sc: &mut ScanControl,
+    ) -> (bool, usize) {
         let node = &self.nodes[nid as usize];
-        let mut total_scanned = 0;
+        let after_mark = self.policy.hopeless_check == HopelessCheck::AfterMark;
+        let (mut total_scanned, mut end_zone) = (0, 0);
         for priority in (0..=DEF_PRIORITY).rev() {
             sc.priority = priority;
             let Some(end) = self.highest_unbalanced(nid, sc).await else {
-                return true;
+                return (true, end_zone);
             };
-            let mut end_zone = self.zones[end].kind.index();
+            end_zone = self.zones[end].kind.index();
             let (mut all_ok, mut under_min, mut balanced) = (true, false, 0);
             for i in 0..node.zones.len() {
                 let z = usize::from(node.zones[i]);
@@ -636,18 +691,22 @@ impl<W: World> Mm<W> {
                 if shrinks {
                     self.shrink_zone(z, sc).await;
                 }
+                let given_up = self.zone_hopeless(z);
                 if shrinks || self.policy.kswapd_slab == KswapdSlab::EveryZone {
                     let slab = self.kswapd_shrink_slab(z, end_zone, sc).await;
                     self.world.relax().await;
                     total_scanned += sc.nr_scanned;
                     self.mark_hopeless(z, slab);
                 }
+                if !after_mark && given_up {
+                    continue;
+                }
                 if total_scanned > SWAP_CLUSTER_MAX * 2
                     && total_scanned > sc.nr_reclaimed + sc.nr_reclaimed / 2
                 {
                     sc.may_writepage = true;
                 }
-                if self.zone_hopeless(z) {
+                if after_mark && self.zone_hopeless(z) {
                     if end_zone == zone.kind.index() {
                         end_zone = end_zone.saturating_sub(1);
                     }
@@ -669,7 +728,7 @@ impl<W: World> Mm<W> {
                 }
             }
             if all_ok || (sc.order > 0 && self.enough_balanced(nid, balanced)) {
-                return true;
+                return (true, end_zone);
             }
             if sc.nr_dirty_file > 0 && priority < DEF_PRIORITY - 2 {
                 self.set_dirty_pressure(nid, DEF_PRIORITY - priority);
@@ -686,7 +745,7 @@ impl<W: World> Mm<W> {
                 break;
             }
         }
-        false
+        (false, end_zone)
     }
 
     /// Returns the highest zone of node `nid` that is below its high watermark, or owes buffer

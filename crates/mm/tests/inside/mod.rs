@@ -10,6 +10,7 @@
 //! [`world`] is the world that the tests run in, [`programs`] has the work of the tasks in it.
 
 mod bare;
+mod candidate;
 mod compaction;
 mod costs;
 mod dirtiers;
