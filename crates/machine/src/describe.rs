@@ -280,6 +280,8 @@ fn boot(captured: &Captured) -> Boot {
         dma: size(dma),
         anon: size(anon),
         cache: size(cache),
+        inodes: 0,
+        dentries: 0,
     }
 }
 

@@ -33,6 +33,8 @@ fn spec(fs: FsKind, cpus: u32, nodes: usize, command: &str) -> RunSpec {
                 dma: Size(0),
                 anon: Size(4 << 20),
                 cache: Size(0),
+                inodes: 0,
+                dentries: 0,
             },
             swap: None,
             filesystem: None,

@@ -86,6 +86,8 @@ fn machine(mib: u64, disk: DiskSpec) -> Machine {
             dma: Size(1 << 20),
             anon: Size(4 << 20),
             cache: Size(0),
+            inodes: 0,
+            dentries: 0,
         },
         swap: Some(SwapSpec {
             size: Size(64 << 20),

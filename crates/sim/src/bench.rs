@@ -93,6 +93,8 @@ fn spec(mib: u64) -> RunSpec {
                 dma: Size(1 << 20),
                 anon: Size(0),
                 cache: Size(0),
+                inodes: 0,
+                dentries: 0,
             },
             swap: None,
             filesystem: None,

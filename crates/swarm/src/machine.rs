@@ -269,6 +269,9 @@ fn boot(d: &mut Dice, space: &Space, memory: u64) -> Table {
     let mut table = Table::new();
     let tight = d.one_in(12);
     for (key, _) in space.below("machine.boot") {
+        if ["inodes", "dentries"].contains(&key) {
+            continue;
+        }
         let most = if tight { memory / 4 } else { memory / 10 };
         let bytes = match (key, d.between(0, 2)) {
             (_, 0) => 0,
@@ -277,6 +280,12 @@ fn boot(d: &mut Dice, space: &Space, memory: u64) -> Table {
         };
         // Every key is written, because the defaults are for larger machines.
         table.insert(key.to_owned(), whole(bytes));
+    }
+    // An inode and its dentry take some 1.25 KiB, and as many as memory has room for may be named.
+    if d.one_in(4) {
+        let inodes = d.magnitude(1, (memory / 64 / 1280).clamp(1, 4096));
+        table.insert("inodes".into(), whole(inodes));
+        table.insert("dentries".into(), whole(d.between(0, inodes)));
     }
     table
 }

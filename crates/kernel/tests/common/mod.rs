@@ -70,5 +70,7 @@ pub fn boot(kernel: u64, anon: u64, cache: u64) -> Boot {
         dma: Size(0),
         anon: Size(anon << 20),
         cache: Size(cache << 20),
+        inodes: 0,
+        dentries: 0,
     }
 }

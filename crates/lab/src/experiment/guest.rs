@@ -73,6 +73,7 @@ const QEMU_RULES: &[(&str, MachineRule)] = &[
 /// The rules for machines in both, by name.
 const MACHINE_RULES: &[(&str, MachineRule)] = &[
     ("no DMA zone at boot", boot_dma),
+    ("no inodes at boot", boot_inodes),
     ("costs alone of the machine's parameters", machine_params),
     ("no CFQ", no_cfq),
     ("filesystems of the machine", mounted),
@@ -294,6 +295,21 @@ fn boot_dma(machine: &Machine, node: &Node) -> Option<Refused> {
     (machine.boot.dma.0 > 0).then(|| {
         let why = "memory of the zone DMA, which a kernel takes as it boots".to_owned();
         Refused::at(stated, "machine.boot.dma", why, "0, or leave out the key")
+    })
+}
+
+/// Refuses the machine's key `boot.inodes`, because a real kernel brings the inodes of its own
+/// programs into memory; `None` if it is absent or 0.
+fn boot_inodes(machine: &Machine, node: &Node) -> Option<Refused> {
+    let stated = node.at(&["boot", "inodes"])?;
+    (machine.boot.inodes > 0).then(|| {
+        let why = "inodes in memory at boot, which a kernel has from its own programs".to_owned();
+        Refused::at(
+            stated,
+            "machine.boot.inodes",
+            why,
+            "0, or leave out the key",
+        )
     })
 }
 

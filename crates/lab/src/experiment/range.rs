@@ -23,6 +23,26 @@ const LEAST_SECONDS: f64 = 1e-6;
 /// Most memory in bytes that the engine's page-table entries can address.
 const MOST_MEMORY: u64 = (mm::cache::mmap::MAX_FRAMES as u64) << 12;
 
+/// Bytes that an inode and its dentry take at most, roughly, on the filesystems that there are.
+const OBJECT_BYTES: u64 = 1280;
+
+/// Checks the numbers of inodes and dentries at boot against each other and the memory that is
+/// `left`, in bytes, beside the rest.
+///
+/// # Errors
+/// Returns the first number that is too large.
+fn boot_objects(machine: &Machine, left: u64, at: &At<'_>) -> Result<(), Diagnostic> {
+    let boot = &machine.boot;
+    let most = left / OBJECT_BYTES;
+    at.range(&["boot", "inodes"], boot.inodes.into(), 0, most)?;
+    at.range(
+        &["boot", "dentries"],
+        boot.dentries.into(),
+        0,
+        boot.inodes.into(),
+    )
+}
+
 /// Checks the values of a machine, which have the right types, for their ranges and against each
 /// other. `node` is the table that it was read from, for the places of mistakes.
 ///
@@ -58,6 +78,7 @@ pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
         let shown = format!("{} in use at boot, of {} in all", size(in_use), size(total));
         return Err(at.wrong(&["boot"], shown, "no more than the machine's memory"));
     }
+    boot_objects(machine, total - in_use, &at)?;
     if let Some(swap) = &machine.swap {
         at.size(&["swap", "size"], swap.size, MIB, TIB)?;
         if let Some(d) = &swap.disk {

@@ -351,6 +351,15 @@ impl<W: World> Mm<W> {
         self.inode(ino).set(UNLINKED);
     }
 
+    /// Frees the dentry of a file that is not held, as memory pressure does, so that its inode
+    /// becomes unused. Does nothing while the dentry is held, or is not in memory.
+    pub fn forget_dentry(&self, ino: u32) {
+        let row = self.inode(ino);
+        if row.has(DENTRY) && row.users.get() == 0 {
+            self.drop_dentry(ino);
+        }
+    }
+
     /// Frees the unused dentry of a file, releases its hold on the directory, and lets the file's
     /// inode become unused.
     pub(super) fn drop_dentry(&self, ino: u32) {

@@ -104,6 +104,7 @@ mod files;
 pub mod inode;
 pub mod ioend;
 mod jbd2;
+mod known;
 mod layout;
 pub mod mapped;
 mod model;
@@ -122,6 +123,7 @@ pub use calls::{
     make_dir, map_direct, read_dir, released, remove, truncate, unlink,
 };
 pub use files::{DirId, Fs};
+pub use known::known;
 pub use mapped::MapWindows;
 pub use model::{Daemon, Life};
 pub use read::{read, read_with};

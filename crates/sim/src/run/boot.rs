@@ -1,6 +1,7 @@
-//! The memory of a booted machine: kernel, anonymous pages and page cache.
+//! The memory of a booted machine: kernel, anonymous pages, page cache and inodes.
 
 use crate::SimMm;
+use crate::filesystems as fs;
 use crate::params::Params;
 use crate::spec::Machine;
 use mm::cache::mapping::MappingKind;
@@ -11,7 +12,7 @@ use mm::world::Touched;
 use mm::world::event::TrackPath;
 
 /// Allocates the memory that a booted machine `m` has in use: the kernel's pages, anonymous memory
-/// of idle programs, and page cache. Returns false if it does not fit.
+/// of idle programs, page cache, and inodes. Returns false if it does not fit.
 pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine, params: &Params) -> bool {
     mm.note_path(TrackPath::Boot);
     // Of the kernel's pages the first are reclaimable slab, the last locked memory of programs.
@@ -71,7 +72,7 @@ pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine, params: &Par
         }
     }
     mm.lru_add_drain();
-    true
+    fs::known(mm, m.boot.inodes, m.boot.dentries).await
 }
 
 #[cfg(test)]
@@ -107,6 +108,8 @@ mod tests {
                 dma: Size(0),
                 anon: Size(0),
                 cache: Size(0),
+                inodes: 0,
+                dentries: 0,
             },
             swap: None,
             sysctl: Sysctl::default(),

@@ -118,6 +118,7 @@ pub(crate) fn config_of(spec: &RunSpec, p: &Params) -> Config {
     // Files and directories that exist before the workload.
     let given = workload.files.len() + workload.directories.len();
     config.max_mappings += workload.files_made() as u32 + given as u32;
+    config.max_mappings += spec.machine.boot.inodes;
     config.max_tasks += workload.processes_at_a_time() as u32;
     for (kind, disk, capacity) in filesystems(spec) {
         config.max_ags += kind.about().inode_groups(capacity, disk, p);

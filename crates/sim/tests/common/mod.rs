@@ -38,6 +38,8 @@ pub fn machine(mib: u64) -> Machine {
             dma: Size(1 << 20),
             anon: Size(4 << 20),
             cache: Size(0),
+            inodes: 0,
+            dentries: 0,
         },
         swap: None,
         sysctl: Sysctl {
@@ -62,6 +64,8 @@ pub fn bare(zone: ZoneType, bytes: u64) -> Machine {
         dma: Size(0),
         anon: Size(0),
         cache: Size(0),
+        inodes: 0,
+        dentries: 0,
     };
     m
 }

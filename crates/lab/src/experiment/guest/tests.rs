@@ -85,6 +85,12 @@ const BROKEN: &[(&str, &str, &str, &str)] = &[
         "small.toml:6:7 `machine.boot.dma`: memory of the zone DMA",
     ),
     (
+        "no inodes at boot",
+        "kernel = \"4M\"",
+        "inodes = 100",
+        "small.toml:6:10 `machine.boot.inodes`: inodes in memory at boot",
+    ),
+    (
         "costs alone of the machine's parameters",
         "cpus = 1",
         "cpus = 1\nparams = { cost_fault = 800, sched_latency = 6e6 }",

@@ -259,6 +259,16 @@ const IN_MACHINE: &[Wrong] = &[
         "kernel = \"400M\"",
     ),
     (
+        "more inodes than memory holds",
+        "cache = \"0\"",
+        "cache = \"0\"\ninodes = 100000",
+    ),
+    (
+        "more dentries than inodes",
+        "cache = \"0\"",
+        "cache = \"0\"\ninodes = 100\ndentries = 101",
+    ),
+    (
         "ratio over 100",
         "[disk]",
         "[sysctl]\ndirty_ratio = 140\n[disk]",
