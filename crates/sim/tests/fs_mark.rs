@@ -2,9 +2,13 @@
 
 mod common;
 
-use common::{ALL_FS, disk, machine, run, spec};
+use common::{ALL_FS, column, disk, machine, node, run, spec};
+use mm::Policy;
+use mm::policy::ReclaimWriteback;
+use mm::world::event::Event;
+use sim::run::traced;
 use sim::spec::{DiskKind, FsKind, RunSpec, Size};
-use sim::{Outcome, RunResult};
+use sim::{Control, Outcome, RunResult};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -182,4 +186,106 @@ fn the_clock_differs_between_seeds_and_a_full_disk_fails() {
         Outcome::Failed { error } => assert!(error.contains("no space"), "{error}"),
         other => panic!("{other:?}"),
     }
+}
+
+/// Returns an XFS load of four writers on four nodes of 64 MiB, all CPUs on the first, which is
+/// more than memory and twice what the disks write meanwhile.
+fn four_nodes(policy: Policy) -> RunSpec {
+    let mut m = machine(64);
+    m.cpus = 4;
+    m.nodes = vec![node(64), node(64), node(64), node(64)];
+    m.nodes[0].cpus = vec![0, 1, 2, 3];
+    m.disk = disk(DiskKind::Raid0);
+    m.disk.capacity = Size(64 << 30);
+    let line = "fs_mark -d a -d b -d c -d d -D 10 -N 5 -n 30 -L 1 -S0 -s 4194304 -k";
+    let mut s = spec(m, FsKind::Xfs, line);
+    s.policy = policy;
+    s.sample_ns = 20_000_000;
+    s.check_ns = 1_000_000_000;
+    s.check_full = false;
+    s
+}
+
+/// Returns the share of each node's pages that is dirty or under writeback in the first sample in
+/// which no node is above its high watermark, and the most that all of memory had in any sample,
+/// against its limit.
+fn dirty_when_full(r: &RunResult) -> ([f64; 4], f64) {
+    assert_eq!(r.outcome, Outcome::Completed);
+    let of = |what: &str, n: u32| column(r, what, &format!("node{n}/DMA32"));
+    let full = |t: usize| (0..4).all(|n| of("free", n)[t] <= of("high", n)[t]);
+    let samples = r.series.t.len();
+    let at = (0..samples).find(|&t| full(t)).expect("memory is full");
+    let share = |n: u32| (of("dirty", n)[at] + of("writeback", n)[at]) / 16384.0;
+    let all = (0..samples).map(|t| {
+        let dirty = column(r, "dirty", "global")[t] + column(r, "writeback", "global")[t];
+        dirty / column(r, "dirty_limit", "global")[t].max(1.0)
+    });
+    ([0, 1, 2, 3].map(share), all.fold(0.0, f64::max))
+}
+
+/// Nodes are filled in the order of their distance, the last one when the files of the first are on
+/// the disk already; dirtiers are throttled by the dirty pages of all memory, so the last node may
+/// be far dirtier than memory as a whole. A limit of all memory that is lower ends that.
+#[test]
+fn the_node_that_is_filled_last_is_dirty_when_reclaim_begins() {
+    let r = run(&four_nodes(Policy::linux_3_0()));
+    let half = |n: u32| {
+        let free = column(&r, "free", &format!("node{n}/DMA32"));
+        free.iter().position(|&pages| pages < 8192.0)
+    };
+    let order: Vec<_> = (0..4).map(|n| half(n).expect("filled")).collect();
+    assert!(order.is_sorted() && order[0] < order[3], "{order:?}");
+    let (shares, most) = dirty_when_full(&r);
+    // All of memory may be dirty to 40 %.
+    assert!(shares.is_sorted() && shares[3] > 0.5, "{shares:?}");
+    assert!(shares[3] > 2.0 * shares[0], "{shares:?}");
+    assert!(most < 1.2, "{most} of the limit of all memory");
+    let mut strict = four_nodes(Policy::linux_3_0());
+    strict.machine.sysctl.dirty_ratio = 5;
+    strict.machine.sysctl.dirty_background_ratio = 2;
+    let (limited, _) = dirty_when_full(&run(&strict));
+    assert!(limited[3] < shares[3] / 2.0, "{limited:?}");
+}
+
+/// Returns the mean time in µs that full waits for congestion lasted, and their number.
+fn congestion_waits(array: bool) -> (f64, usize) {
+    let mut s = fs_mark(
+        FsKind::Ext4,
+        "-d a -d b -d c -d d -D 10 -N 5 -n 60 -L 1 -S0 -s 2097152 -k",
+    );
+    s.policy = Policy {
+        kswapd_writeback: ReclaimWriteback::Never,
+        direct_writeback: ReclaimWriteback::Never,
+        ..Policy::linux_3_0()
+    };
+    // The members together are as fast as the disk.
+    let rate = if array { 40.0 } else { 160.0 };
+    if !array {
+        s.machine.disk.kind = DiskKind::Disk;
+    }
+    for key in ["disk_inner_bandwidth", "disk_outer_bandwidth"] {
+        s.params.set(key, rate).expect("MB/s");
+    }
+    s.check_ns = 0;
+    let (_, recorded) = traced(&s, &Control::default());
+    let waits: Vec<f64> = (recorded.events.iter())
+        .filter_map(|(_, _, event)| match event {
+            Event::CongestionWait { usec_delayed, .. } => Some(*usec_delayed as f64),
+            _ => None,
+        })
+        .collect();
+    (
+        waits.iter().sum::<f64>() / waits.len().max(1) as f64,
+        waits.len(),
+    )
+}
+
+/// Tasks in `congestion_wait` listen to no device in particular. Of four members one has room
+/// nearly always, and each request that ends there wakes all of them; a single disk that is full
+/// wakes them only when it drains.
+#[test]
+fn one_member_with_room_ends_every_wait_for_congestion() {
+    let (array, disk) = (congestion_waits(true), congestion_waits(false));
+    assert!(array.1 > 0 && disk.1 > 0, "{array:?} {disk:?}");
+    assert!(array.0 < 0.8 * disk.0, "{array:?} {disk:?}");
 }
