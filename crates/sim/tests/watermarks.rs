@@ -160,6 +160,26 @@ fn kswapd_of_2_6_37_spends_more_time_in_shrinkers() {
     assert!(every >= shrunk + 5000, "{every} against {shrunk} ns");
 }
 
+/// Where a node has one zone, that zone is walked only to be shrunk: the shrinkers run as often.
+#[test]
+fn a_single_zone_has_the_shrinkers_called_as_often_either_way() {
+    let cpu = |kswapd_slab| {
+        let mut s = two_zones(Policy {
+            kswapd_slab,
+            ..Policy::linux_3_0()
+        });
+        s.machine.nodes[0].zones.pop();
+        let (_, mm) = fill(&s, 20_000);
+        (
+            mm.world.sched.task_cpu_ns(1),
+            mm.vm_event(VmEvent::PageOutRun),
+        )
+    };
+    let every = cpu(KswapdSlab::EveryZone);
+    assert!(every.1 > 0);
+    assert_eq!(every, cpu(KswapdSlab::ShrunkZones));
+}
+
 /// 3.0's slip makes a watermark test fail that passes with the same number of free pages in 2.6.37:
 /// two more pages are kept free.
 #[test]
