@@ -316,6 +316,7 @@ impl Config {
             max_ags: 0,
             swap_slots: 0,
             swap_rotates: false,
+            groups: Vec::new(),
             sysctl: Sysctl {
                 dirty_background_ratio: self.dirty_background_ratio as u32,
                 dirty_ratio: self.dirty_ratio as u32,

@@ -189,6 +189,7 @@ fn machine(pages: u64, bytes: Vec<u8>) -> (LiveMm, Memory) {
         max_ags: 0,
         swap_slots: 0,
         swap_rotates: false,
+        groups: Vec::new(),
         sysctl: Sysctl {
             dirty_ratio: 90,
             dirty_background_ratio: 80,

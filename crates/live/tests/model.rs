@@ -119,6 +119,7 @@ fn machine(pages: u64, files: u32) -> Arc<LiveMm> {
         max_ags: 0,
         swap_slots: 0,
         swap_rotates: false,
+        groups: Vec::new(),
         sysctl: Sysctl {
             dirty_ratio: 30,
             min_free_kbytes: Some(16),

@@ -243,21 +243,29 @@ impl Recount {
     fn lru_pages_of_node<W: World>(&mut self, mm: &Mm<W>, z: usize) -> Result<(), String> {
         let first = mm.zones[z].lru_home as usize == z;
         for lru in Lru::ALL {
-            let mut n = 0;
-            for pfn in mm.frames.iter(mm.zones[z].lru + lru as u32) {
-                if first {
-                    self.put(pfn, Place::Lru, "LRU")?;
+            let mut all = 0;
+            for group in 0..mm.group_count() {
+                let mut n = 0;
+                for pfn in mm.frames.iter(mm.lru_list_of(z, group, lru)) {
+                    if first {
+                        self.put(pfn, Place::Lru, "LRU")?;
+                    }
+                    if mm.frames.zone(pfn) != z {
+                        continue;
+                    }
+                    let (_, f) = self.count_one(mm, pfn)?;
+                    let of = mm.frames.page(pfn).group();
+                    if f & flag::LRU == 0 || Lru::of(f) != lru || of != group {
+                        return Err(format!(
+                            "frame {pfn} on {lru:?} of its node, group {group}: flags {f:#x}, group {of}"
+                        ));
+                    }
+                    n += 1;
                 }
-                if mm.frames.zone(pfn) != z {
-                    continue;
-                }
-                let (_, f) = self.count_one(mm, pfn)?;
-                if f & flag::LRU == 0 || Lru::of(f) != lru {
-                    return Err(format!("frame {pfn} on {lru:?} of its node: flags {f:#x}"));
-                }
-                n += 1;
+                mm.check_group_lru(z, group, lru, n)?;
+                all += n;
             }
-            mm.expect(z, lru.size_item(), n)?;
+            mm.expect(z, lru.size_item(), all)?;
         }
         Ok(())
     }

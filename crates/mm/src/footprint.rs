@@ -3,7 +3,7 @@
 use crate::cache::{mapping, tree};
 use crate::inodes::{table, xfs};
 use crate::memory::zone::LRU_LISTS;
-use crate::memory::{buddy, frame, mobility, task};
+use crate::memory::{buddy, frame, group, mobility, task};
 use crate::policy;
 use crate::world::World;
 use crate::writeback::shared::Dirtier;
@@ -60,7 +60,8 @@ impl<W: World> Mm<W> {
         // One entry of the frame table for the head of each list.
         let sentinels = zones * (lists * buddy::ORDERS as u64 + LRU_LISTS as u64)
             + u64::from(config.max_tasks)
-            + u64::from(table::caches(config.max_supers));
+            + u64::from(table::caches(config.max_supers))
+            + u64::from(group::sentinels(&config.groups, config.nodes()));
         let table = frame::BYTES_PER_FRAME as u64;
         let pool = u64::from(tree_pool(u32::try_from(frames).unwrap_or(u32::MAX)));
         // A leaf of 64 pages for every 64 frames, as many again for inner nodes and shadows, and

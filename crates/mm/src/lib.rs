@@ -34,7 +34,7 @@ use cache::{mapping, metadata, mmap, swap, tree};
 use inodes::table;
 use memory::zone::{LRU_LISTS, Zone};
 use memory::{
-    buddy, frame, hint, mobility, node, numa, pcp, pcp_high, slab, task, watermark, zone,
+    buddy, frame, group, hint, mobility, node, numa, pcp, pcp_high, slab, task, watermark, zone,
 };
 use reclaim::{auto, boost, cost, eviction, lru};
 use watch::{tracker, vmstat};
@@ -71,6 +71,8 @@ pub struct Config {
     pub swap_rotates: bool,
     /// The sysctls at boot.
     pub sysctl: Sysctl,
+    /// The memory control groups, parents before their children; group 1 is the first.
+    pub groups: Vec<group::GroupConfig>,
 }
 
 impl Config {
@@ -160,6 +162,10 @@ pub struct Mm<W: World> {
     pub(crate) flush_due: W::U64,
     /// Pages scanned since the pressure worker's last turn (`vmpressure = "worker"`).
     pub(crate) pressure_scanned: W::U64,
+    /// The memory control groups; no entries on a machine without.
+    pub(crate) groups: group::Groups<W>,
+    /// Bits of a shadow that hold the place of an evicted page.
+    pub(crate) place_bits: u32,
     /// First sentinel of the tasks' isolated lists.
     task_lists: Pfn,
 }
@@ -224,7 +230,8 @@ impl<W: World> Mm<W> {
         let zone_lists = total as u32;
         let task_lists = zone_lists + per_zone * config.zones.len() as u32;
         let slab_lists = task_lists + config.max_tasks;
-        let sentinels = slab_lists + table::caches(config.max_supers) - zone_lists;
+        let group_lists = slab_lists + table::caches(config.max_supers);
+        let sentinels = group_lists + group::sentinels(&config.groups, nodes) - zone_lists;
         let order = zone::default_order(&config.zones, nodes);
         let zones = Self::zones_of(&config, &policy, [zone_lists, per_zone, free_lists]);
         let frames = total as u32;
@@ -261,7 +268,17 @@ impl<W: World> Mm<W> {
             watched: bytemuck::Zeroable::zeroed(),
             bdis_used: bytemuck::Zeroable::zeroed(),
             bdi_stat_batch: bdi::stat_batch(config.cpus),
-            swap: swap::Swap::new(config.swap_slots, policy.workingset_anon)?,
+            swap: swap::Swap::new(
+                config.swap_slots,
+                policy.workingset_anon,
+                !config.groups.is_empty(),
+            )?,
+            place_bits: group::place_bits(zones.len(), config.groups.len()),
+            groups: group::Groups::new(
+                &config.groups,
+                [zones.len(), nodes as usize, config.cpus],
+                group_lists,
+            ),
             regions: mmap::Regions::new(),
             caches: table::new_caches(config.max_supers, slab_lists),
             inodes: table::Inodes::new(&config, nodes)?,

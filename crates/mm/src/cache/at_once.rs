@@ -9,6 +9,7 @@ use super::tree::{Tag, page_in};
 use crate::Mm;
 use crate::memory::frame::{ZoneRun, flag, zone_of};
 use crate::memory::gfp::Gfp;
+use crate::memory::group::GroupEvent;
 use crate::watch::vmstat::VmEvent;
 use crate::world::event::{Event, TrackPath};
 use crate::world::{Audience, Cost, ShortLock, Word32, World};
@@ -103,6 +104,7 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::Fault, 1);
         self.world.charge(Cost::MkWrite, 1);
         self.stat.event(VmEvent::PgFault, u64::from(n));
+        self.count_of_task(GroupEvent::PgFault, u64::from(n));
         self.buffers_written(m, leaf.node, at, n);
         self.mark_inode_dirty(m, mapping);
         self.note_path(TrackPath::Fault);
@@ -150,6 +152,7 @@ impl<W: World> Mm<W> {
             }
             self.world.charge(Cost::Fault, 1);
             self.stat.event(VmEvent::PgFault, 1);
+            self.count_of_task(GroupEvent::PgFault, 1);
             // `Err`: the allocation would have to wait; it began at `start`.
             match self.alloc_page_at_once(self.bound(Gfp::USER)) {
                 Ok(pfn) => self.new_anon_page(pfn, region, index),

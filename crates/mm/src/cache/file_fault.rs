@@ -3,6 +3,7 @@
 
 use super::mmap::{PRESENT, SHIFT, YOUNG};
 use crate::memory::frame::flag;
+use crate::memory::group::GroupEvent;
 use crate::watch::vmstat::VmEvent;
 use crate::world::event::TrackPath;
 use crate::world::{Cost, Faulted, ReadAround, Touched, Word32, World};
@@ -37,6 +38,7 @@ impl<W: World> Mm<W> {
             self.note_path(TrackPath::Fault);
             self.world.fault_page(self, page, around).await?;
             self.stat.event(VmEvent::PgMajFault, 1);
+            self.count_of_task(GroupEvent::PgMajFault, 1);
             waited = true;
         }
         loop {

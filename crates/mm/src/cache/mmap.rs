@@ -15,6 +15,7 @@ use super::swap_readahead::Window;
 use crate::cache::mapping::MappingKind;
 use crate::memory::frame::{ZoneRun, flag};
 use crate::memory::gfp::Gfp;
+use crate::memory::group::GroupEvent;
 use crate::memory::zone::Lru;
 use crate::policy::MappedReadahead;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
@@ -416,6 +417,7 @@ impl<W: World> Mm<W> {
     async fn handle_mm_fault(&self, region: u32, index: u32, write: bool) -> Touched {
         self.world.charge(Cost::Fault, 1);
         self.stat.event(VmEvent::PgFault, 1);
+        self.count_of_task(GroupEvent::PgFault, 1);
         // An entry is 0, `pfn << SHIFT` with `PRESENT`, or a swap slot plus 1, shifted.
         let v = self.pte(region, index).get();
         let r = self.regions.region(region);

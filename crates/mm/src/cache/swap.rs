@@ -5,6 +5,7 @@
 use super::swap_readahead::Window;
 use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
+use crate::memory::group::GroupEvent;
 use crate::memory::zone::Lru;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::{ShortLock, Word32, Word64, World, Writepage};
@@ -24,6 +25,8 @@ pub(crate) struct Swap<W: World> {
     cached: Box<[W::U32]>,
     /// Per slot: the shadow of the page that reclaim took, or 0; empty without `workingset_anon`.
     shadows: Box<[W::U32]>,
+    /// Per slot: the memory control group that it is charged to; empty without groups.
+    pub(crate) owners: Box<[W::U32]>,
     /// A bit for each slot that is not free; bits behind the last slot are set.
     taken: Box<[W::U64]>,
     free: W::U32,
@@ -37,12 +40,13 @@ pub(crate) struct Swap<W: World> {
 impl<W: World> Swap<W> {
     /// Makes a swap area of `slots` free slots; with `shadows`, each can keep the shadow of its
     /// page.
-    pub fn new(slots: u32, shadows: bool) -> Result<Self, NoMemory> {
+    pub fn new(slots: u32, shadows: bool, groups: bool) -> Result<Self, NoMemory> {
         let what = "the swap area's slots";
         let s = Self {
             count: heap::zeroed(what, slots as usize)?,
             cached: heap::zeroed(what, slots as usize)?,
             shadows: heap::zeroed(what, if shadows { slots as usize } else { 0 })?,
+            owners: heap::zeroed(what, if groups { slots as usize } else { 0 })?,
             taken: heap::zeroed(what, slots.div_ceil(WORD) as usize)?,
             free: bytemuck::Zeroable::zeroed(),
             cluster_next: bytemuck::Zeroable::zeroed(),
@@ -160,6 +164,7 @@ impl<W: World> Mm<W> {
         if let Some(shadow) = self.swap.shadows.get(slot as usize) {
             shadow.set(0);
         }
+        self.uncharge_swap(slot);
         let (word, bit) = self.swap.word_of(slot);
         word.fetch_and(!bit);
         if self.swap.free.fetch_add(1) == 0 {
@@ -193,6 +198,7 @@ impl<W: World> Mm<W> {
             return true;
         }
         self.stat.event(VmEvent::PgMajFault, 1);
+        self.count_of_task(GroupEvent::PgMajFault, 1);
         // `around`: the slots to read, or with `of_mapping` the entries whose slots to read.
         let around = self.swap_around(region, index, slot);
         for at in around.places {
@@ -229,6 +235,7 @@ impl<W: World> Mm<W> {
         let Some(pfn) = self.alloc_page(self.bound(Gfp::USER)).await else {
             return !wanted;
         };
+        self.give_back_to_owner(pfn, slot);
         // Another task may have read or freed the slot while this one waited for memory.
         if gone() {
             self.free_page(pfn, false);
@@ -259,6 +266,7 @@ impl<W: World> Mm<W> {
         };
         self.lru_cache_add(pfn, lru);
         self.stat.event(VmEvent::PswpIn, 1);
+        self.count_of_page(pfn, GroupEvent::PswpIn, 1);
         self.world.swap_readpage(self, pfn, slot).await;
         true
     }
@@ -270,6 +278,9 @@ impl<W: World> Mm<W> {
             let Some(slot) = self.swap.alloc_slot() else {
                 return false;
             };
+            if !self.charge_swap(pfn, slot) {
+                return false;
+            }
             self.count_slot_taken(slot);
             self.swap.cached[slot as usize].set(pfn + 1);
             self.frames.set_private(pfn, slot);
@@ -330,21 +341,23 @@ impl<W: World> Mm<W> {
         }
         self.swap_bio().await;
         self.stat.event(VmEvent::PswpOut, 1);
+        self.count_of_page(pfn, GroupEvent::PswpOut, 1);
         self.set_page_writeback(pfn);
         self.world.swap_writepage(self, pfn, slot).await;
         Writepage::Started
     }
 
     /// Takes a page that reclaim evicts out of the swap cache, and leaves a shadow in its slot (if
-    /// these are kept), by which a refault is recognised.
-    pub(crate) fn leave_swap_cache(&self, pfn: Pfn) {
+    /// these are kept), by which a refault is recognised. `target`: the group that is reclaimed
+    /// from.
+    pub(crate) fn leave_swap_cache(&self, pfn: Pfn, target: u32) {
         let slot = self.frames.private(pfn) as usize;
         let flags = self.frames.flags(pfn);
         self.delete_from_swap_cache(pfn);
         if let Some(shadow) = self.swap.shadows.get(slot)
             && self.swap.count[slot].get() > 0
         {
-            shadow.set(self.aged_shadow(flags));
+            shadow.set(self.aged_shadow(flags, target));
         }
     }
 

@@ -18,17 +18,17 @@ use crate::cache::mapping::Mapping;
 use crate::cache::tree::SHADOW;
 use crate::cache::tree::{BITS, NO_NODE, OLDER, ONE_SHADOW, OWNER, SHAPE, SLOTS, YOUNGER};
 use crate::memory::frame::{Page, flag, zone_of};
+use crate::memory::group::GroupEvent;
 use crate::memory::zone::Lru;
 use crate::policy::ScanBalance;
 use crate::watch::vmstat::VmEvent;
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
 
-/// Bits of a shadow below the zone's number: the age, and if that is recorded, as highest bit
-/// whether the page was part of the working set.
-const AGE_BITS: u32 = 23;
-/// Bit of a shadow: the page was part of the working set.
-const WAS_WORKINGSET: u32 = 1 << (AGE_BITS - 1);
+/// Bits of a shadow that are not its mark: the page's place (its zone, and the number of zones for
+/// each memory control group that it was reclaimed for), the age, and if that is recorded, as the
+/// age's highest bit whether the page was part of the working set.
+const SHADOW_BITS: u32 = 31;
 /// Nodes dropped at a time.
 const BATCH: u64 = 32;
 
@@ -50,7 +50,37 @@ impl<W: World> Mm<W> {
     /// Returns the number of bits of a shadow that hold the age; one fewer if it also says whether
     /// the page belonged to the working set.
     fn age_bits(&self) -> u32 {
-        AGE_BITS - u32::from(self.remembers_workingset())
+        self.place_shift() - u32::from(self.remembers_workingset())
+    }
+
+    /// Returns the shift of the page's place in a shadow.
+    #[inline(always)]
+    fn place_shift(&self) -> u32 {
+        SHADOW_BITS - self.place_bits
+    }
+
+    /// Returns the clock of evictions of the lists of zone `z` or its node, or of a group there.
+    #[inline(always)]
+    fn age_of(&self, z: usize, group: u32) -> &W::U64 {
+        match group {
+            0 => &self.lru_home(z).inactive_age,
+            _ => &self.groups.lists(group, self.zones[z].node).age,
+        }
+    }
+
+    /// Adds `n` to the clock of evictions of zone `z`'s lists, and of a group there and all that it
+    /// lies in (`workingset_age_nonresident`). Returns the group's clock before.
+    #[inline]
+    fn grow_old(&self, z: usize, group: u32, n: u32) -> u64 {
+        let n = u64::from(n);
+        let mut age = self.age_of(z, 0).fetch_add(n);
+        if group != 0 {
+            age = self.age_of(z, group).get();
+            for g in self.groups.upwards(group) {
+                self.age_of(z, g).fetch_add(n);
+            }
+        }
+        age
     }
 
     /// Returns the shift of ages: they are counted in units of 2^shift pages, so that a distance as
@@ -69,32 +99,42 @@ impl<W: World> Mm<W> {
     }
 
     /// Returns the shadow that a file page leaves in its file's index when reclaim evicts it; 0:
-    /// none. Increments the age of the page's lists.
+    /// none. Increments the age of the page's lists. `target`: the group that is reclaimed from.
     #[inline]
-    pub(crate) fn eviction_shadow(&self, page: Page<'_, W>) -> u32 {
+    pub(crate) fn eviction_shadow(&self, page: Page<'_, W>, target: u32) -> u32 {
         if !self.keeps_shadows() || page.has(flag::SWAPBACKED) {
             return 0;
         }
-        self.aged_shadow(page.flags())
+        self.aged_shadow(page.flags(), target)
     }
 
     /// Returns the shadow of a page that has these flags and is evicted: its zone and the age of
     /// its lists, which is incremented.
-    pub(crate) fn aged_shadow(&self, flags: u32) -> u32 {
-        let age = self.lru_home(zone_of(flags)).inactive_age.fetch_add(1);
-        Self::shadow(flags, age >> self.age_shift(), self.age_bits())
+    pub(crate) fn aged_shadow(&self, flags: u32, target: u32) -> u32 {
+        let age = self.grow_old(zone_of(flags), target, 1);
+        let form = self.shadow_form(target);
+        Self::shadow(flags, age >> self.age_shift(), form)
     }
 
-    /// Packs a shadow into a slot's word: the page's zone and, if only `bits` < `AGE_BITS` hold the
-    /// age, whether it belonged to the working set (both from the page's flags), and the low bits
-    /// of `age`.
+    /// Returns the form of the shadows of pages that are reclaimed for a group (0: the machine):
+    /// the part of the place that the group is, the place's shift, and the bits of the age.
     #[inline(always)]
-    fn shadow(flags: u32, age: u64, bits: u32) -> u32 {
-        let was = match bits < AGE_BITS && flags & flag::WORKINGSET != 0 {
-            true => WAS_WORKINGSET,
+    fn shadow_form(&self, target: u32) -> [u32; 3] {
+        let zones = self.zones.len() as u32;
+        [target * zones, self.place_shift(), self.age_bits()]
+    }
+
+    /// Packs a shadow into a slot's word: the page's place and, if the age has fewer bits than lie
+    /// below the place, whether it belonged to the working set (from the page's flags), and the low
+    /// bits of `age`. The last argument is [`Self::shadow_form`].
+    #[inline(always)]
+    fn shadow(flags: u32, age: u64, [group, shift, bits]: [u32; 3]) -> u32 {
+        let was = match bits < shift && flags & flag::WORKINGSET != 0 {
+            true => 1 << bits,
             false => 0,
         };
-        SHADOW | (zone_of(flags) as u32) << AGE_BITS | was | (age as u32 & ((1 << bits) - 1))
+        let place = group + zone_of(flags) as u32;
+        SHADOW | place << shift | was | (age as u32 & ((1 << bits) - 1))
     }
 
     /// Returns the shift of ages (`age_shift`) if evicted pages leave shadows, else `None`.
@@ -109,17 +149,17 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     pub(crate) fn shadows_of(
         &self,
-        z: usize,
+        (z, target): (usize, u32),
         shift: Option<u32>,
         n: u32,
     ) -> impl Fn(u32, u32) -> u32 + use<W> {
         let age = match shift {
-            Some(_) => self.lru_home(z).inactive_age.fetch_add(u64::from(n)),
+            Some(_) => self.grow_old(z, target, n),
             None => 0,
         };
-        let bits = self.age_bits();
+        let form = self.shadow_form(target);
         move |flags, nth| match shift {
-            Some(shift) => Self::shadow(flags, (age + u64::from(nth)) >> shift, bits),
+            Some(shift) => Self::shadow(flags, (age + u64::from(nth)) >> shift, form),
             None => 0,
         }
     }
@@ -128,7 +168,7 @@ impl<W: World> Mm<W> {
     /// anonymous. Returns true if the page came back so soon that it is to be activated. The
     /// refault of a page of the working set also counts as a cost of its kind of memory.
     pub(crate) fn refault(&self, pfn: Pfn, shadow: u32, file: bool) -> bool {
-        let near = self.came_back_soon(shadow, file);
+        let near = self.came_back_soon(pfn, shadow, file);
         let (back, activated) = match file {
             true => (VmEvent::WorkingsetRefault, VmEvent::WorkingsetActivate),
             false => (
@@ -138,9 +178,19 @@ impl<W: World> Mm<W> {
         };
         self.stat.event(back, 1);
         self.stat.event(activated, u64::from(near));
-        if near && self.remembers_workingset() && shadow & WAS_WORKINGSET != 0 {
+        let group = self.frames.page(pfn).group();
+        if group != 0 {
+            let back = match file {
+                true => GroupEvent::RefaultFile,
+                false => GroupEvent::RefaultAnon,
+            };
+            self.count_group(group, back, 1);
+            let near = u64::from(near && file);
+            self.count_group(group, GroupEvent::ActivateFile, near);
+        }
+        if near && self.remembers_workingset() && shadow & 1 << self.age_bits() != 0 {
             self.join_workingset(pfn);
-            self.note_cost(self.frames.zone(pfn), file, 1, 0);
+            self.note_cost((self.frames.zone(pfn), group), file, 1, 0);
         }
         near
     }
@@ -148,19 +198,25 @@ impl<W: World> Mm<W> {
     /// Returns true if an evicted page would have stayed in memory, had it had the place of the
     /// pages that it competes with: if no more pages were evicted or activated since (the distance
     /// of ages) than there are such pages (Linux `workingset_refault`).
-    fn came_back_soon(&self, shadow: u32, file: bool) -> bool {
-        let z = ((shadow & !SHADOW) >> AGE_BITS) as usize;
+    fn came_back_soon(&self, pfn: Pfn, shadow: u32, file: bool) -> bool {
+        let place = (shadow & !SHADOW) >> self.place_shift();
+        let zones = self.zones.len() as u32;
+        let (group, z) = (place / zones, (place % zones) as usize);
         let shift = self.age_shift();
-        let now = (self.lru_home(z).inactive_age.get() >> shift) as u32;
+        let now = (self.age_of(z, group).get() >> shift) as u32;
         let distance = now.wrapping_sub(shadow) & ((1 << self.age_bits()) - 1);
         self.flush_lru_stats_ratelimited(z);
         // `rivals`: pages of the lists whose place the page could have had.
-        let pages = |lru| self.known_size(z, lru);
+        let pages = |lru| self.known_size(z, group, lru);
         let mut rivals = pages(Lru::ActiveFile);
         if !file {
             rivals += pages(Lru::InactiveFile);
         }
-        if self.policy.workingset_anon && self.free_swap() > 0 {
+        let may_swap = match group {
+            0 => self.free_swap() > 0,
+            _ => self.group_may_swap(group),
+        };
+        if self.policy.workingset_anon && may_swap {
             rivals += pages(Lru::ActiveAnon);
             if file {
                 rivals += pages(Lru::InactiveAnon);
@@ -168,7 +224,7 @@ impl<W: World> Mm<W> {
         }
         let near = u64::from(distance) << shift <= rivals;
         if near {
-            self.note_activated(z, file);
+            self.note_activated(z, self.frames.page(pfn).group(), file);
         }
         near
     }
@@ -183,7 +239,7 @@ impl<W: World> Mm<W> {
             false => self.policy.workingset,
         };
         if ages {
-            self.lru_home(page.zone()).inactive_age.fetch_add(1);
+            self.grow_old(page.zone(), page.group(), 1);
         }
     }
 

@@ -171,7 +171,7 @@ impl<W: World> Mm<W> {
         let page = self.frames.page(pfn);
         debug_assert!(page.flags() & (flag::CHECK_AT_FREE | flag::USED) == 0);
         page.reset_flags(z, flag::USED);
-        page.set_mapcount(0);
+        page.reset_maps(0);
         self.stat.zone_event(z, ZoneEvent::PgAlloc, 1 << order);
         self.count_numa(node, gfp, z, 1);
         self.charge_batch(z, node, gfp, order);
@@ -212,8 +212,15 @@ impl<W: World> Mm<W> {
     #[inline(never)]
     fn page_at_once(&self, gfp: Gfp) -> (Pfn, u64) {
         let start = self.world.now();
+        let group = self.charged_group(gfp);
+        if group != 0 && self.charge_at_once(group, 1) == 0 {
+            return (NO_PFN, start);
+        }
         let fast = self.alloc_pages_fast(gfp, 0, start);
         let pfn = fast.or_else(|| self.alloc_at_min(gfp, start).map(|page| page.pfn));
+        if group != 0 {
+            self.settle_charge(group, pfn);
+        }
         (pfn.unwrap_or(NO_PFN), start)
     }
 
@@ -289,7 +296,16 @@ impl<W: World> Mm<W> {
     /// Does the rest of a single page's allocation that began at `start` (ns) and could not be
     /// served without waiting ([`Mm::fresh_pages`]); otherwise as [`Mm::alloc_page`].
     pub async fn alloc_rest(&self, gfp: Gfp, start: u64) -> Option<Pfn> {
-        self.alloc_pages_slow(gfp, 0, start).await
+        let group = self.charged_group(gfp);
+        if group == 0 {
+            return self.alloc_pages_slow(gfp, 0, start).await;
+        }
+        if !self.charge_page(group).await {
+            return None;
+        }
+        let pfn = self.alloc_pages_slow(gfp, 0, start).await;
+        self.settle_charge(group, pfn);
+        pfn
     }
 
     /// Does the rest of a single page's allocation that began at `start` (ns), if it need not wait:

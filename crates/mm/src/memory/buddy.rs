@@ -455,7 +455,7 @@ impl<W: World> Mm<W> {
                 self.add_block(z, half, o, self.list_of_page(half));
             }
             page.reset_flags(z, flag::USED);
-            page.set_mapcount(0);
+            page.reset_maps(0);
         });
         self.stat.add_exact(z, ZoneStat::NrFreePages, -1);
         self.world.charge(Cost::PageBulk, 1);

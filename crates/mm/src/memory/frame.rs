@@ -10,7 +10,8 @@
 //! task's isolated list. `mapping` and `index` give the file and the page's index in it (for
 //! anonymous pages the region and the index there). `private` is the buddy order of a free block,
 //! the swap slot, or for a file page of a watched machine the millisecond in which it entered the
-//! cache. `mapcount` counts the page-table entries that map the page. `track` belongs to the page
+//! cache. `mapcount` counts the page-table entries that map the page; its upper bits are the page's
+//! memory control group. `track` belongs to the page
 //! tracker, and to the world if there is no tracker.
 //!
 //! After the last frame come the sentinels of all lists, so that an insertion or removal never
@@ -36,6 +37,10 @@ const INDEX: usize = 4;
 const PRIVATE: usize = 5;
 const MAPCOUNT: usize = 6;
 const TRACK: usize = 7;
+
+/// Shift of the memory control group in the word that counts maps; 0 there: no group.
+pub const GROUP_SHIFT: u32 = 20;
+const MAPS: u32 = (1 << GROUP_SHIFT) - 1;
 
 /// Page bits (docs/reference/memory-model.md#page-states).
 pub mod flag {
@@ -228,15 +233,37 @@ impl<'a, W: World> Page<'a, W> {
         self.word(PRIVATE).set(v);
     }
 
-    /// Returns the word that counts the page-table entries that map the page.
+    /// Returns how many page-table entries map the page.
     #[inline(always)]
     pub fn mapcount(self) -> u32 {
-        self.word(MAPCOUNT).get()
+        self.word(MAPCOUNT).get() & MAPS
     }
 
+    /// Sets how many page-table entries map the page.
     #[inline(always)]
     pub(crate) fn set_mapcount(self, n: u32) {
-        self.word(MAPCOUNT).set(n);
+        debug_assert!(n <= MAPS, "a page is mapped {n} times");
+        let word = self.word(MAPCOUNT);
+        word.set(word.get() & !MAPS | n);
+    }
+
+    /// Returns the memory control group that the page is charged to; 0: none.
+    #[inline(always)]
+    pub(crate) fn group(self) -> u32 {
+        self.word(MAPCOUNT).get() >> GROUP_SHIFT
+    }
+
+    /// Sets the memory control group of a page.
+    #[inline(always)]
+    pub(crate) fn set_group(self, group: u32) {
+        let word = self.word(MAPCOUNT);
+        word.set(word.get() & MAPS | group << GROUP_SHIFT);
+    }
+
+    /// Sets the state of a page that nothing maps and that is charged to `group` (0: none).
+    #[inline(always)]
+    pub(crate) fn reset_maps(self, group: u32) {
+        self.word(MAPCOUNT).set(group << GROUP_SHIFT);
     }
 
     /// Returns the entry before the page on its list, or the sentinel.
@@ -395,7 +422,7 @@ impl<W: World> Frames<W> {
         self.page(pfn).set_private(v);
     }
 
-    /// Returns the word that counts the page-table entries that map the page.
+    /// Returns how many page-table entries map the page.
     #[inline(always)]
     pub fn mapcount(&self, pfn: Pfn) -> u32 {
         self.page(pfn).mapcount()

@@ -26,6 +26,8 @@ impl Gfp {
     pub const THISNODE: Self = Self(256);
     /// Allocates for a kernel cache that reclaim can free (`mobility = "grouped"`).
     pub const RECLAIMABLE: Self = Self(512);
+    /// Charges the calling task's memory control group; every page that a program brings in.
+    pub const CHARGED: Self = Self(1024);
     const ZONE_SHIFT: u32 = 16;
 
     /// Returns the flags of a request that may use zone types up to the index `zone`, and nothing

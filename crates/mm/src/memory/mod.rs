@@ -3,9 +3,11 @@
 mod ahead;
 pub mod alloc;
 pub mod buddy;
+mod charge;
 pub(crate) mod fair;
 pub mod frame;
 pub mod gfp;
+pub mod group;
 pub(crate) mod hint;
 pub mod mobility;
 pub mod node;

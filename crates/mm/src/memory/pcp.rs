@@ -247,6 +247,7 @@ impl<W: World> Mm<W> {
     /// `high` mark, a batch goes back to the buddy lists.
     #[inline]
     pub fn free_page(&self, pfn: Pfn, cold: bool) {
+        self.uncharge_page(self.frames.page(pfn));
         let z = self.free_page_prepare(pfn);
         self.stat.event(VmEvent::PgFree, 1);
         self.emit(Audience::Traces, || Event::PageFree { pfn, order: 0 });
@@ -278,6 +279,11 @@ impl<W: World> Mm<W> {
             }
         }
         let frames = self.frames.table();
+        if self.has_groups() {
+            pages
+                .iter()
+                .for_each(|&pfn| self.uncharge_page(frames.page(pfn)));
+        }
         let prepared = |&pfn: &Pfn| {
             let zone = Self::free_prepare(frames.page(pfn), pfn);
             debug_assert!(zone == z);

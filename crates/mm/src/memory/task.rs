@@ -41,6 +41,10 @@ pub struct Task<W: World> {
     /// process that forked it; if the task has [`PF_KILLABLE`].
     pub(crate) process: W::U32,
     pub(crate) parent: W::U32,
+    /// The memory control group of the task; 0: the root.
+    pub(crate) group: W::U32,
+    /// Pages that the task was charged for above `memory.high`, for which it still has to reclaim.
+    pub(crate) over_high: W::U32,
 }
 
 impl<W: World> Task<W> {
@@ -53,6 +57,8 @@ impl<W: World> Task<W> {
             reclaimed_slab: bytemuck::Zeroable::zeroed(),
             process: bytemuck::Zeroable::zeroed(),
             parent: bytemuck::Zeroable::zeroed(),
+            group: bytemuck::Zeroable::zeroed(),
+            over_high: bytemuck::Zeroable::zeroed(),
         }
     }
 
@@ -86,13 +92,16 @@ impl<W: World> Mm<W> {
     }
 
     /// Returns the flags of a request for user pages, restricted to the calling task's node if the
-    /// task is bound to it.
-    pub fn bound(&self, gfp: Gfp) -> Gfp {
-        if self.current().flags() & PF_MEMBIND != 0 {
-            gfp.or(Gfp::THISNODE)
-        } else {
-            gfp
+    /// task is bound to it, and charged to its memory control group if it is in one.
+    pub fn bound(&self, mut gfp: Gfp) -> Gfp {
+        let task = self.current();
+        if task.flags() & PF_MEMBIND != 0 {
+            gfp = gfp.or(Gfp::THISNODE);
         }
+        if task.group.get() != 0 {
+            gfp = gfp.or(Gfp::CHARGED);
+        }
+        gfp
     }
 
     /// Sets up the record of the new task `task`, which has not dirtied anything: its flags

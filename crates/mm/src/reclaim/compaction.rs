@@ -402,6 +402,7 @@ impl<W: World> Mm<W> {
                 self.frames.del(pfn);
                 self.frames.add(own_list, pfn);
                 self.stat.dec(cpu, z, lru.size_item());
+                self.count_group_lru(z, page.group(), lru, -1);
                 self.stat.inc(cpu, z, Self::isolated_item(lru.is_file()));
                 cc.isolated += 1;
                 if cc.isolated == COMPACT_CLUSTER_MAX {
@@ -586,6 +587,7 @@ impl<W: World> Mm<W> {
         new.set_mapping(old.mapping(), old.index());
         new.set_private(old.private());
         new.set_mapcount(old.mapcount());
+        self.give_to(new, old.group());
         new.track().set(old.track().get());
         self.world.charge(Cost::Unmap, old.mapcount());
         self.world.charge(Cost::Copy, 1);
@@ -604,7 +606,7 @@ impl<W: World> Mm<W> {
         self.stat
             .dec(self.world.cpu(), z, Self::isolated_item(file));
         old.set_mapping(u32::MAX, 0);
-        old.set_mapcount(0);
+        old.reset_maps(0);
         self.unlock_and_clear(old, from, COPIED | flag::RECLAIM | flag::READAHEAD);
         self.free_page(from, false);
         self.lru_cache_add(to, Lru::of(f));

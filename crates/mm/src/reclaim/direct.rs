@@ -54,10 +54,9 @@ impl<W: World> Mm<W> {
             self.world.memory_stall(true);
         }
         let mut progress = self.direct_reclaim_loop(node, gfp, &mut sc).await;
-        if sc.nr_reclaimed == 0 && std::mem::take(&mut sc.skipped_deactivate) {
+        while sc.nr_reclaimed == 0 && self.tries_harder(&mut sc) {
             // Before the request runs out of memory, reclaim tries again with the active lists
             // scanned too.
-            sc.force_deactivate = true;
             self.count_stall(gfp);
             progress = self.direct_reclaim_loop(node, gfp, &mut sc).await;
         }

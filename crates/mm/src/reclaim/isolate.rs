@@ -3,6 +3,7 @@
 use super::scan::ScanControl;
 use crate::memory::frame::{Page, ZoneRun, flag};
 use crate::memory::gfp::Gfp;
+use crate::memory::group::GroupEvent;
 use crate::memory::zone::Lru;
 use crate::policy::{HopelessZones, SkippedPages};
 use crate::reclaim::scan::SWAP_CLUSTER_MAX;
@@ -35,7 +36,7 @@ impl<W: World> Mm<W> {
     ) -> (u32, u32) {
         let order = sc.order;
         debug_assert!(n as u64 <= SWAP_CLUSTER_MAX);
-        let list = self.lru_list(z, lru);
+        let list = self.lru_list_of(z, sc.group, lru);
         let own_list = self.isolated_list(self.world.task());
         debug_assert!(self.frames.list_empty(own_list));
         let (mut scanned, mut taken, mut skipped) = (0, 0, 0);
@@ -82,7 +83,11 @@ impl<W: World> Mm<W> {
                 let stat = self.stat.on(cpu, page_zone);
                 stat.dec_by(lru.size_item(), n);
                 stat.inc_by(isolated, n);
-                self.stat.zone_event(page_zone, event, u64::from(n));
+                self.count_group_lru(page_zone, sc.group, lru, -(n as i32));
+                // The machine's counters do not have the scans for a group's limit.
+                if sc.target == 0 {
+                    self.stat.zone_event(page_zone, event, u64::from(n));
+                }
             };
             let mut run = ZoneRun::default();
             for pfn in self.frames.iter(own_list) {
@@ -90,6 +95,13 @@ impl<W: World> Mm<W> {
             }
             run.end(count);
             scanned = taken + self.count_passed(z, &passed, event);
+            if mode == IsolateMode::Inactive {
+                let event = match sc.kswapd {
+                    true => GroupEvent::PgScanKswapd,
+                    false => GroupEvent::PgScanDirect,
+                };
+                self.count_group(sc.group, event, u64::from(scanned));
+            }
         } else {
             self.stat.add(cpu, z, lru.size_item(), -(taken as i32));
             self.stat.add(cpu, z, isolated, taken as i32);
@@ -276,6 +288,7 @@ impl<W: World> Mm<W> {
             return false;
         };
         self.stat.add(self.world.cpu(), z, lru.size_item(), -1);
+        self.count_group_lru(z, self.frames.page(pfn).group(), lru, -1);
         self.frames
             .clear_flags(pfn, flag::ACTIVE | flag::REFERENCED | flag::RECLAIM);
         self.world.charge(Cost::LruDelete, 1);

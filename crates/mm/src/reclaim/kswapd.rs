@@ -526,10 +526,7 @@ impl<W: World> Mm<W> {
             self.world.charge(Cost::ZoneWalk, usable().count() as u32);
             (sc.nr_scanned, sc.nr_reclaimed) = (0, 0);
             sc.classzone = self.reclaim_classzone(classzone);
-            if self.inactive_anon_is_low(home) {
-                self.shrink_active_list(home, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, &mut sc);
-                self.world.relax().await;
-            }
+            self.age_groups(home, &mut sc).await;
             let objects = self.shrink_node(home, &mut sc).await;
             self.mark_hopeless(home, objects);
             // Where free memory is fragmented, reclaim may never bring a contiguous block: once
@@ -759,7 +756,7 @@ impl<W: World> Mm<W> {
             if self.zone_hopeless(z) && sc.priority != DEF_PRIORITY {
                 continue;
             }
-            if self.inactive_anon_is_low(z) {
+            if self.inactive_anon_is_low(z, 0) {
                 self.shrink_active_list(z, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, sc);
                 self.world.relax().await;
             }

@@ -6,6 +6,7 @@
 //! list and cannot be isolated; every shrink drains the batches of its CPU first.
 
 use crate::memory::frame::{flag, zone_of};
+use crate::memory::group::GroupEvent;
 use crate::memory::zone::Zone;
 use crate::memory::zone::{LRU_LISTS, Lru};
 use crate::policy::{Accesses, LruScope, MarkAccessed, UnwrittenPages};
@@ -151,10 +152,11 @@ impl<W: World> Mm<W> {
         &self.zones[self.zones[z].lru_home as usize]
     }
 
-    /// Adds `n` to the size counter of a list of zone `z`.
+    /// Adds `n` to the size counters of a list of zone `z` and of a group.
     #[inline(always)]
-    fn count_lru(&self, z: usize, lru: Lru, n: i32) {
+    fn count_lru(&self, z: usize, group: u32, lru: Lru, n: i32) {
         self.stat.add(self.world.cpu(), z, lru.size_item(), n);
+        self.count_group_lru(z, group, lru, n);
     }
 
     /// Puts a new page into this CPU's batch of pages that will join the list `lru`, and moves the
@@ -181,17 +183,18 @@ impl<W: World> Mm<W> {
         let mut i = 0;
         while i < n {
             let z = self.frames.zone(pv.pages[i].get());
+            let group = self.frames.page(pv.pages[i].get()).group();
             let zone = self.lru_home(z);
             let mut moved = 0;
             zone.lru_lock.with(|| {
                 let frames = self.frames.table();
-                let list = self.lru_list(z, lru);
+                let list = self.lru_list_of(z, group, lru);
                 let mut first = frames.first(list);
                 let mut behind = frames.page(first);
                 for pfn in pv.pages[i..n].iter().map(Word32::get) {
                     let page = frames.page(pfn);
                     let before = page.flags();
-                    if zone_of(before) != z {
+                    if zone_of(before) != z || page.group() != group {
                         break;
                     }
                     debug_assert!(before & flag::LRU == 0 && Lru::of(before) == lru);
@@ -209,7 +212,7 @@ impl<W: World> Mm<W> {
                     zone.recent_rotated[t].fetch_add(moved as u64);
                 }
             });
-            self.count_lru(z, lru, moved);
+            self.count_lru(z, group, lru, moved);
         }
         if self.traced() {
             self.tell_inserted(pv, lru);
@@ -238,6 +241,7 @@ impl<W: World> Mm<W> {
         let mut moved = 0;
         for pfn in pv.iter() {
             let z = self.frames.zone(pfn);
+            let group = self.frames.page(pfn).group();
             self.lru_home(z).lru_lock.with(|| {
                 // Only under the lock do the flags tell which list the page is on.
                 let f = self.frames.flags(pfn);
@@ -246,10 +250,11 @@ impl<W: World> Mm<W> {
                     self.frames.del(pfn);
                     if from != to {
                         self.frames.clear_flags(pfn, flag::ACTIVE);
-                        self.count_lru(z, from, -1);
-                        self.count_lru(z, to, 1);
+                        self.count_lru(z, group, from, -1);
+                        self.count_lru(z, group, to, 1);
                     }
-                    self.frames.add_tail(self.lru_list(z, to), pfn);
+                    self.frames
+                        .add_tail(self.lru_list_of(z, group, to), pfn);
                     moved += 1;
                 }
             });
@@ -275,6 +280,7 @@ impl<W: World> Mm<W> {
     fn drain_activate(&self, pv: &Pagevec<W>) {
         for pfn in pv.iter() {
             let z = self.frames.zone(pfn);
+            let group = self.frames.page(pfn).group();
             let zone = self.lru_home(z);
             let moved = zone.lru_lock.with(|| {
                 // Only under the lock do the flags tell which list the page is on.
@@ -285,16 +291,17 @@ impl<W: World> Mm<W> {
                 let (from, to) = (Lru::of(f), Lru::of(f | flag::ACTIVE));
                 self.frames.del(pfn);
                 self.frames.set_flags(pfn, flag::ACTIVE);
-                self.frames.add(self.lru_list(z, to), pfn);
+                self.frames.add(self.lru_list_of(z, group, to), pfn);
                 let t = usize::from(to.is_file());
                 zone.recent_scanned[t].fetch_add(1);
                 zone.recent_rotated[t].fetch_add(1);
                 Some((from, to))
             });
             if let Some((from, to)) = moved {
-                self.count_lru(z, from, -1);
-                self.count_lru(z, to, 1);
+                self.count_lru(z, group, from, -1);
+                self.count_lru(z, group, to, 1);
                 self.stat.event(VmEvent::PgActivate, 1);
+                self.count_group(group, GroupEvent::PgActivate, 1);
                 self.emit(Audience::Traces, || Event::LruActivate { pfn });
             }
             self.frames.clear_flags(pfn, flag::PINNED);
@@ -471,11 +478,12 @@ impl<W: World> Mm<W> {
         let node_lru = self.node_lru();
         let z = if node_lru { self.frames.zone(pfn) } else { z };
         self.frames.del(pfn);
+        let group = self.frames.page(pfn).group();
         let (lru, wanted) = self.lru_home(z).lru_lock.with(|| {
             let f = self.frames.set_flags(pfn, flag::LRU);
             debug_assert!(f & flag::LRU == 0);
             let lru = Lru::of(f);
-            self.frames.add(self.lru_list(z, lru), pfn);
+            self.frames.add(self.lru_list_of(z, group, lru), pfn);
             self.keep_ordered(z, lru, pfn);
             (lru, f & flag::WAITERS != 0)
         });
@@ -485,7 +493,7 @@ impl<W: World> Mm<W> {
             self.world.wake(queue::page(pfn));
         }
         if node_lru {
-            self.count_lru(z, lru, 1);
+            self.count_lru(z, group, lru, 1);
         } else {
             back.uncounted[lru as usize] += 1;
         }

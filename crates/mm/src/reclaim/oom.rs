@@ -13,6 +13,7 @@
 use crate::cache::mmap::Held;
 use crate::memory::buddy::ORDERS;
 use crate::memory::gfp::Gfp;
+use crate::memory::group::GroupEvent;
 use crate::memory::task::{PF_DYING, PF_KILLABLE};
 use crate::memory::zone::{Mark, ZONE_OOM_LOCKED};
 use crate::watch::vmstat::{VmEvent, ZoneStat};
@@ -27,19 +28,21 @@ const VICTIM_MAY_TAKE: u64 = 60 * SECOND;
 
 /// A process that could be killed.
 #[derive(Debug, Clone, Copy)]
-struct Candidate {
-    pid: u32,
+pub(super) struct Candidate {
+    pub(super) pid: u32,
     parent: u32,
     /// The first of the process's tasks.
     task: TaskId,
-    held: Held,
-    dying: bool,
+    /// The memory control group of that task.
+    pub(super) group: u32,
+    pub(super) held: Held,
+    pub(super) dying: bool,
 }
 
 impl Candidate {
     /// Returns the OOM killer's score of the process: the pages that its end would free, in memory
     /// and in the swap area, and its page tables (`oom_badness`).
-    fn points(&self) -> u64 {
+    pub(super) fn points(&self) -> u64 {
         let Held {
             anon,
             file,
@@ -105,7 +108,7 @@ impl<W: World> Mm<W> {
 
     /// Returns every process that the OOM killer may kill, in the order of their tasks, with the
     /// memory that each holds.
-    fn candidates(&self) -> Vec<Candidate> {
+    pub(super) fn candidates(&self) -> Vec<Candidate> {
         let mut all: Vec<Candidate> = Vec::new();
         for (nth, task) in self.tasks.iter().enumerate() {
             if task.flags() & PF_KILLABLE == 0 {
@@ -118,6 +121,7 @@ impl<W: World> Mm<W> {
                     pid,
                     parent: task.parent.get(),
                     task: nth as TaskId,
+                    group: task.group.get(),
                     held: Held::default(),
                     dying,
                 }),
@@ -211,7 +215,7 @@ impl<W: World> Mm<W> {
         match found {
             Found::Victim(victim) => {
                 self.oom_began.set(now);
-                self.oom_kill(victim, &all, (asker, gfp, order));
+                self.oom_kill(victim, &all, (asker, gfp, order), 0);
                 false
             }
             Found::Dying if now.saturating_sub(self.oom_began.get()) < VICTIM_MAY_TAKE => false,
@@ -234,23 +238,26 @@ impl<W: World> Mm<W> {
 
     /// Kills the process `victim`: marks its threads as dying, signals them, and reports the kill
     /// in the kernel's words. `all`: the processes for the report's table; `asked`: the task, flags
-    /// and order of the failed request.
-    fn oom_kill(&self, victim: Candidate, all: &[Candidate], asked: (TaskId, Gfp, u32)) {
-        let total = self.ram() + u64::from(self.config.swap_slots);
-        let score = victim.points() * 1000 / total.max(1);
+    /// and order of the failed request; `over`: the memory control group that is at its limit, 0 if
+    /// the machine's memory has run out.
+    pub(super) fn oom_kill(
+        &self,
+        victim: Candidate,
+        all: &[Candidate],
+        asked: (TaskId, Gfp, u32),
+        over: u32,
+    ) {
         let comm = self.world.comm(victim.task);
-        let mut text = self.mem_info();
-        self.put_tasks(all, &mut text);
-        let (pid, held) = (victim.pid, victim.held);
-        let kb = |pages: u64| pages * 4;
-        let _ = write!(
-            text,
-            "Out of memory: Kill process {pid} ({comm}) score {score} or sacrifice child\n\
-             Killed process {pid} ({comm}) total-vm:{}kB, anon-rss:{}kB, file-rss:{}kB\n",
-            kb(held.mapped),
-            kb(held.anon),
-            kb(held.file)
-        );
+        let text = match over {
+            0 => {
+                let mut text = self.mem_info();
+                self.put_tasks(all, &mut text);
+                self.put_killed(&victim, &comm, &mut text);
+                text
+            }
+            _ => self.group_report(over, all, (&victim, &comm)),
+        };
+        let pid = victim.pid;
         let kill = OomKill {
             time: self.world.now(),
             asker: asked.0,
@@ -258,9 +265,12 @@ impl<W: World> Mm<W> {
             order: asked.2,
             pid,
             comm,
+            group: victim.group,
+            over,
             text,
         };
         self.stat.event(VmEvent::OomKill, 1);
+        self.count_group(victim.group, GroupEvent::OomKill, 1);
         self.emit(Audience::Traces, || Event::MarkVictim { pid });
         let threads: Vec<TaskId> = self.threads_of(pid).collect();
         for &task in &threads {
@@ -273,6 +283,22 @@ impl<W: World> Mm<W> {
             nodes.for_each(|nid| self.world.wake(self.emergency_queue(nid)));
         }
         self.world.oom_killed(kill);
+    }
+
+    /// Appends the lines about a killed process to the OOM report (3.0's words).
+    fn put_killed(&self, victim: &Candidate, comm: &str, text: &mut String) {
+        let total = self.ram() + u64::from(self.config.swap_slots);
+        let score = victim.points() * 1000 / total.max(1);
+        let (pid, held) = (victim.pid, victim.held);
+        let kb = |pages: u64| pages * 4;
+        let _ = write!(
+            text,
+            "Out of memory: Kill process {pid} ({comm}) score {score} or sacrifice child\n\
+             Killed process {pid} ({comm}) total-vm:{}kB, anon-rss:{}kB, file-rss:{}kB\n",
+            kb(held.mapped),
+            kb(held.anon),
+            kb(held.file)
+        );
     }
 
     /// Returns the number of pages of all zones.
@@ -351,7 +377,7 @@ impl<W: World> Mm<W> {
 
     /// Appends the table of processes that could be killed, with their memory in pages, to the OOM
     /// report (`dump_tasks`).
-    fn put_tasks(&self, all: &[Candidate], out: &mut String) {
+    pub(super) fn put_tasks(&self, all: &[Candidate], out: &mut String) {
         out.push_str("[ pid ]  ppid total_vm      rss nr_ptes swapents name\n");
         for c in all {
             let Held {

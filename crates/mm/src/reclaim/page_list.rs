@@ -4,6 +4,7 @@ use super::scan::{SWAP_CLUSTER_MAX, ScanControl};
 use crate::cache::tree::SLOTS;
 use crate::memory::frame::{Page, Table, flag};
 use crate::memory::gfp::Gfp;
+use crate::memory::group::GroupEvent;
 use crate::memory::task::{PF_KSWAPD, PF_SWAPWRITE};
 use crate::memory::zone::{Lru, ZONE_CONGESTED, ZONE_TAIL_DIRTY, ZONE_WRITEBACK};
 use crate::policy::{
@@ -63,6 +64,8 @@ struct PageList {
     zone: usize,
     /// The list that the pages come from.
     lru: Lru,
+    /// The memory control group that is reclaimed from; 0: the machine.
+    target: u32,
     /// Pages that have left the page cache and are not subtracted from its counter yet.
     uncached: u32,
     /// Pages to be freed, and behind them those of the run at hand.
@@ -222,6 +225,7 @@ impl<W: World> Mm<W> {
             kept: own_list,
             zone: z,
             lru,
+            target: sc.target,
             uncached: 0,
             freed: [0; SWAP_CLUSTER_MAX as usize],
             batch: Batch::default(),
@@ -248,7 +252,7 @@ impl<W: World> Mm<W> {
                 }
             };
             let page = self.frames.page(pfn);
-            if verdict == Verdict::Free && self.remove_mapping(page, pfn, &mut list.uncached) {
+            if verdict == Verdict::Free && self.remove_mapping(page, pfn, &mut list) {
                 self.forget_returned(z, pfn);
                 self.count_removed(z, std::mem::take(&mut list.uncached));
                 // The page leaves the list, so the one behind it is the last that was kept.
@@ -271,7 +275,7 @@ impl<W: World> Mm<W> {
             if self.policy.reclaimed_pages == ReclaimedPages::List {
                 freed.reverse();
             }
-            self.free_reclaimed(freed, lru.is_file(), sc.kswapd);
+            self.free_reclaimed(freed, lru.is_file(), sc);
         } else {
             self.free_cold_pages(z, freed);
         }
@@ -280,13 +284,27 @@ impl<W: World> Mm<W> {
 
     /// Frees pages that reclaim took from a node's list, in their order, and takes them off the
     /// isolated pages of their zones: rows of one zone together, or page by page while events are
-    /// traced, each of which has its own time. `file`: file pages, not anonymous ones; `kswapd`:
-    /// kswapd reclaimed them, not another task.
-    fn free_reclaimed(&self, freed: &[Pfn], file: bool, kswapd: bool) {
+    /// traced, each of which has its own time. `file`: file pages, not anonymous ones; `sc`: the
+    /// reclaim that took them.
+    fn free_reclaimed(&self, freed: &[Pfn], file: bool, sc: &ScanControl) {
+        let kswapd = sc.kswapd;
+        if sc.group != 0 {
+            let event = match kswapd {
+                true => GroupEvent::PgStealKswapd,
+                false => GroupEvent::PgStealDirect,
+            };
+            self.count_group(sc.group, event, freed.len() as u64);
+        }
+        // The machine's counters do not have what is freed for a group's limit.
+        let count_stolen = |z, n| {
+            if sc.target == 0 {
+                self.count_stolen(z, kswapd, n);
+            }
+        };
         if self.traced() {
             for &pfn in freed {
                 self.count_returned(pfn, file);
-                self.count_stolen(self.frames.zone(pfn), kswapd, 1);
+                count_stolen(self.frames.zone(pfn), 1);
                 self.free_page(pfn, true);
             }
             return;
@@ -295,7 +313,7 @@ impl<W: World> Mm<W> {
             let n = row.len() as u32;
             let stat = self.stat.on(self.world.cpu(), z);
             stat.dec_by(Self::isolated_item(file), n);
-            self.count_stolen(z, kswapd, u64::from(n));
+            count_stolen(z, u64::from(n));
             self.free_cold_pages(z, row);
         }
     }
@@ -337,7 +355,7 @@ impl<W: World> Mm<W> {
         // Walks the pages that the next batch will isolate, so that they are in the CPU's cache by
         // then (the kernel's `prefetchw_prev_lru_page`). The walk reads links without the list's
         // lock: if other tasks run it may end up on another list, which only makes it useless.
-        let mut ahead = self.lru_list(list.zone, list.lru);
+        let mut ahead = self.lru_list_of(list.zone, sc.group, list.lru);
         while left > 0 && stop.is_none() {
             if let Some(ask_flags) = rules.ask_flags
                 && let Some(leaf) = CleanRun::leaf_of(frames.page(next), ask_flags)
@@ -386,7 +404,7 @@ impl<W: World> Mm<W> {
                             refused = true;
                         }
                     }
-                    Verdict::Free if self.remove_mapping(page, pfn, &mut list.uncached) => {
+                    Verdict::Free if self.remove_mapping(page, pfn, list) => {
                         list.free(self, page, pfn);
                         continue;
                     }
@@ -452,7 +470,7 @@ impl<W: World> Mm<W> {
         let waited = match rules.shadows {
             None => self.leave_in_run(mapping, leaf, pages, |_, _| 0),
             shift => {
-                let shadow = self.shadows_of(list.zone, shift, n);
+                let shadow = self.shadows_of((list.zone, list.target), shift, n);
                 self.leave_in_run(mapping, leaf, pages, shadow)
             }
         };
@@ -474,6 +492,7 @@ impl<W: World> Mm<W> {
             }
             if !self.frames.test_and_set(pfn, flag::ACTIVE) {
                 self.stat.event(VmEvent::PgActivate, 1);
+                self.count_of_page(pfn, GroupEvent::PgActivate, 1);
                 self.note_path(TrackPath::Reclaim);
                 self.track_activated(pfn);
                 let file = !self.frames.has(pfn, flag::SWAPBACKED);
@@ -728,10 +747,10 @@ impl<W: World> Mm<W> {
     }
 
     /// Takes a clean, unmapped page out of its file, its region or the swap cache, and returns
-    /// true; false if it has to stay. A page that left the page cache is added to `uncached`, whose
-    /// count the caller subtracts from the zone's.
+    /// true; false if it has to stay. A page that left the page cache is added to the list's
+    /// `uncached`, whose count the caller subtracts from the zone's.
     #[inline]
-    fn remove_mapping(&self, page: Page<'_, W>, pfn: Pfn, uncached: &mut u32) -> bool {
+    fn remove_mapping(&self, page: Page<'_, W>, pfn: Pfn, list: &mut PageList) -> bool {
         let f = page.flags();
         if f & (flag::DIRTY | flag::WRITEBACK | flag::PINNED) != 0 || page.mapcount() > 0 {
             return false;
@@ -743,16 +762,16 @@ impl<W: World> Mm<W> {
             if self.watches_pages() {
                 self.note_reclaimed_row(page.zone(), &[pfn], 0);
             }
-            let shadow = self.eviction_shadow(page);
+            let shadow = self.eviction_shadow(page, list.target);
             self.leave_page_cache(page, pfn, shadow);
             if self.node_lru() {
                 self.count_removed(page.zone(), 1);
             } else {
-                *uncached += 1;
+                list.uncached += 1;
             }
             true
         } else if f & flag::SWAPCACHE != 0 {
-            self.leave_swap_cache(pfn);
+            self.leave_swap_cache(pfn, list.target);
             true
         } else if f & flag::ANON != 0 {
             self.forget_anon(pfn);

@@ -41,7 +41,7 @@ impl<W: World> Mm<W> {
         let flags = &self.lru_home(z).flags;
         let Met {
             dirty,
-            congested,
+            congested: congested_pages,
             unqueued,
             writeback,
             immediate,
@@ -58,8 +58,17 @@ impl<W: World> Mm<W> {
             if immediate > 0 {
                 self.wait_until_some_are_written(z).await;
             }
-            if dirty > 0 && dirty == congested {
+            if dirty > 0 && dirty == congested_pages {
                 flags.fetch_or(ZONE_CONGESTED);
+            }
+        } else if sc.target != 0 {
+            // Reclaimers of a group wait by what they met in it, whatever the node is like.
+            let congested = &self.groups.lists(sc.target, self.zones[z].node).congested;
+            if dirty > 0 && dirty == congested_pages {
+                congested.set(1);
+            }
+            if congested.get() != 0 {
+                self.wait_for_a_tick(z, false).await;
             }
         } else if flags.get() & ZONE_CONGESTED != 0 {
             self.wait_for_a_tick(z, false).await;
@@ -76,7 +85,7 @@ impl<W: World> Mm<W> {
         }
         if sc.nr_reclaimed > sc.nr_scanned / 8 {
             self.world.wake(self.no_progress_queue(self.zones[z].node));
-        } else if sc.priority == 1 && sc.nr_reclaimed == 0 {
+        } else if sc.target == 0 && sc.priority == 1 && sc.nr_reclaimed == 0 {
             self.wait_for_a_tick(z, true).await;
         }
     }

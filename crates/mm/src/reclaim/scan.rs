@@ -39,6 +39,20 @@ pub struct ScanControl {
     /// The highest zone type whose pages help the request; pages of higher zones on a node's lists
     /// are skipped.
     pub classzone: usize,
+    /// The memory control group that is reclaimed from, with the groups inside it; 0: the machine.
+    pub target: u32,
+    /// The group whose lists are scanned.
+    pub group: u32,
+    /// Groups below `memory.low` are scanned too, because the others gave nothing.
+    pub(super) low_too: bool,
+    /// A group was left alone, or scanned less, because of `memory.low`.
+    pub(super) low_skipped: bool,
+    /// Every walk visits all groups.
+    pub(super) full_walk: bool,
+    /// There are so few file pages that only anonymous ones are scanned (`file_is_tiny`).
+    pub(super) tiny: bool,
+    /// The costs of anonymous and file memory of the target.
+    pub(super) costs: [u64; 2],
     /// Pages that the scan of the node has met so far, by state.
     pub(super) met: Met,
     /// Which active lists may be scanned, anonymous and file (`scan_balance = "cost"`).
@@ -97,6 +111,13 @@ impl ScanControl {
             priority: DEF_PRIORITY,
             kswapd,
             classzone,
+            target: 0,
+            group: 0,
+            low_too: false,
+            low_skipped: false,
+            full_walk: false,
+            tiny: false,
+            costs: [0; 2],
             met: Met::default(),
             may_deactivate: [true; 2],
             force_deactivate: false,
@@ -167,14 +188,14 @@ impl<W: World> Mm<W> {
         self.lru_home(z).pages_scanned.get() < self.zone_reclaimable_pages(z) * 6
     }
 
-    /// Returns true if the inactive anonymous list of zone `z` (or its node) is too short for its
-    /// active list; false without swap.
-    pub(crate) fn inactive_anon_is_low(&self, z: usize) -> bool {
+    /// Returns true if the inactive anonymous list of zone `z` (or its node), or of a group on it, is
+    /// too short for its active list; false without swap.
+    pub(crate) fn inactive_anon_is_low(&self, z: usize, group: u32) -> bool {
         if self.config.swap_slots == 0 {
             return false;
         }
         if self.policy.scan_balance == ScanBalance::Cost {
-            return self.inactive_is_low(z, false);
+            return self.inactive_is_low(z, group, false);
         }
         let pages = if self.node_lru() {
             self.nodes[self.zones[z].node as usize].size
@@ -195,7 +216,11 @@ impl<W: World> Mm<W> {
     /// Returns the size of a list of zone `z` (or its node) of which a scan for a request up to
     /// `classzone` takes a share, in pages (`scan_sizes`; mm/vmscan.c `lruvec_lru_size`).
     #[inline]
-    pub(super) fn scan_size(&self, z: usize, lru: Lru, classzone: usize) -> u64 {
+    pub(super) fn scan_size(&self, z: usize, lru: Lru, sc: &ScanControl) -> u64 {
+        let classzone = sc.classzone;
+        if self.has_groups() {
+            return self.group_lru_size(z, sc.group, lru, classzone);
+        }
         if self.policy.scan_sizes == ScanSizes::List || !self.node_lru() {
             return self.lru_size(z, lru);
         }
@@ -237,7 +262,7 @@ impl<W: World> Mm<W> {
         };
         SCAN_ORDER.map(|lru| {
             let kind = usize::from(lru.is_file());
-            let size = self.scan_size(z, lru, sc.classzone);
+            let size = self.scan_size(z, lru, sc);
             if sc.priority == 0 && swap {
                 return size;
             }
@@ -311,7 +336,7 @@ impl<W: World> Mm<W> {
         let force = sc.kswapd && !self.zone_reclaimable(z);
         let count = |forced: bool| {
             SCAN_ORDER.map(|lru| {
-                let size = self.scan_size(z, lru, sc.classzone);
+                let size = self.scan_size(z, lru, sc);
                 let mut n = size >> sc.priority;
                 if n == 0 && forced {
                     n = size.min(SWAP_CLUSTER_MAX);

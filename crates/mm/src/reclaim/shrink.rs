@@ -45,18 +45,26 @@ impl<W: World> Mm<W> {
         let (before, mut objects) = (sc.nr_reclaimed, 0);
         loop {
             let (reclaimed_before, scanned) = (sc.nr_reclaimed, sc.nr_scanned);
-            self.shrink_lruvec(home, sc).await;
-            if self.policy.writeout_throttle {
-                self.throttle_vm_writeout(sc.gfp).await;
+            if self.has_groups() {
+                sc.met = Met::default();
+                self.prepare_scan(home, sc);
+                objects += self.shrink_groups(home, sc).await;
+            } else {
+                self.shrink_lruvec(home, sc).await;
+                if self.policy.writeout_throttle {
+                    self.throttle_vm_writeout(sc.gfp).await;
+                }
+                let pressure = SlabPressure {
+                    nid,
+                    scanned: sc.nr_scanned - scanned,
+                    lru: self.node_lru_pages(nid),
+                };
+                objects += self.shrink_slab(pressure, sc).await;
+                self.world.relax().await;
             }
-            let pressure = SlabPressure {
-                nid,
-                scanned: sc.nr_scanned - scanned,
-                lru: self.node_lru_pages(nid),
-            };
-            objects += self.shrink_slab(pressure, sc).await;
-            self.world.relax().await;
-            self.note_pressure(sc.nr_scanned - scanned);
+            if sc.target == 0 {
+                self.note_pressure(sc.nr_scanned - scanned);
+            }
             if self.policy.reclaim_throttle == ReclaimThrottle::Reasons {
                 self.throttle_by_reasons(home, sc).await;
             }
@@ -76,9 +84,9 @@ impl<W: World> Mm<W> {
 
     /// Scans the LRU lists of zone `z` (or its node) once, then moves pages of the active anonymous
     /// list to the inactive one if that is too short.
-    async fn shrink_lruvec(&self, z: usize, sc: &mut ScanControl) {
+    pub(super) async fn shrink_lruvec(&self, z: usize, sc: &mut ScanControl) {
         self.scan_zone(z, sc).await;
-        if self.inactive_anon_is_low(z) {
+        if self.inactive_anon_is_low(z, sc.group) {
             self.shrink_active_list(z, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, sc);
             self.world.relax().await;
         }
@@ -88,12 +96,14 @@ impl<W: World> Mm<W> {
     /// says, in batches of 32, until enough pages are freed.
     async fn scan_zone(&self, z: usize, sc: &mut ScanControl) {
         let reclaimed_before = sc.nr_reclaimed;
-        sc.met = Met::default();
+        if !self.has_groups() {
+            sc.met = Met::default();
+        }
         // `nr`: pages left to scan, by list in `SCAN_ORDER`.
         let mut nr = self.get_scan_count(z, sc);
         let targets = nr;
         // Direct reclaim at the first priority scans everything that it set out to scan.
-        let mut adjusted = !sc.kswapd && sc.priority == DEF_PRIORITY;
+        let mut adjusted = !sc.kswapd && sc.target == 0 && sc.priority == DEF_PRIORITY;
         self.world.start_plug();
         // The targets of inactive anon, active file and inactive file keep the loop running; active
         // anon alone does not.
@@ -142,7 +152,7 @@ impl<W: World> Mm<W> {
                 let low = if lru.is_file() {
                     self.inactive_file_is_low(z)
                 } else {
-                    self.inactive_anon_is_low(z)
+                    self.inactive_anon_is_low(z, sc.group)
                 };
                 if low {
                     self.shrink_active_list(z, lru, n, sc);
@@ -198,7 +208,7 @@ impl<W: World> Mm<W> {
             self.settle_metadata();
         }
         self.count_rotated(z, lru.is_file(), rotated);
-        self.note_cost(z, lru.is_file(), 0, kept);
+        self.note_cost((z, sc.group), lru.is_file(), 0, kept);
         self.stat.event(VmEvent::PgDeactivate, deactivated);
         self.count_isolated(z, lru.is_file(), -(taken as i32));
         self.world.charge(Cost::PageScan, taken);
@@ -267,7 +277,8 @@ impl<W: World> Mm<W> {
         let rotated = self.put_back_isolated(z, file);
         self.count_rotated(z, file, rotated);
         self.count_isolated(z, file, -(taken as i32));
-        self.note_cost(z, file, batch.pageout, u64::from(scanned) - batch.reclaimed);
+        let in_vain = u64::from(scanned) - batch.reclaimed;
+        self.note_cost((z, sc.group), file, batch.pageout, in_vain);
         if batch.unqueued == u64::from(taken) && self.policy.flusher_wake == FlusherWake::TailDirty
         {
             self.wakeup_flusher_threads(0);

@@ -45,6 +45,10 @@ pub struct OomKill {
     pub pid: u32,
     /// The name of the killed process.
     pub comm: String,
+    /// The memory control group of the killed process; 0: none.
+    pub group: u32,
+    /// The group that was at its limit; 0: the machine's memory had run out.
+    pub over: u32,
     /// The kernel's report after its first line: `Mem-Info`, the processes, and which one was
     /// killed.
     pub text: String,

@@ -102,6 +102,8 @@ struct Run<'a, W: World> {
     watched: bool,
     /// Time that a page costs beside its allocation (ns).
     rest_ns: u64,
+    /// The memory control group that the pages are charged to; 0: none.
+    group: u32,
 }
 
 impl<W: World> Mm<W> {
@@ -114,7 +116,33 @@ impl<W: World> Mm<W> {
     pub fn fresh_pages(
         &self,
         fresh: Fresh,
+        ready: Option<impl FnMut(u32) -> bool>,
+    ) -> (u32, FreshEnd) {
+        let group = self.charged_group(fresh.gfp);
+        if group == 0 {
+            return self.make_fresh_pages(fresh, ready, 0);
+        }
+        // The group is charged for all pages before the first, and gets back what was not made.
+        let charged = self.charge_at_once(group, fresh.most);
+        if charged == 0 {
+            return (0, FreshEnd::Short(self.world.now()));
+        }
+        let most = charged;
+        let (n, end) = self.make_fresh_pages(Fresh { most, ..fresh }, ready, group);
+        let refused = u32::from(end == FreshEnd::Unready);
+        self.refund(group, charged - n - refused);
+        match end {
+            FreshEnd::All if n < fresh.most => (n, FreshEnd::Short(self.world.now())),
+            end => (n, end),
+        }
+    }
+
+    /// Does [`Self::fresh_pages`] for pages that are charged to `group` (0: none).
+    fn make_fresh_pages(
+        &self,
+        fresh: Fresh,
         mut ready: Option<impl FnMut(u32) -> bool>,
+        group: u32,
     ) -> (u32, FreshEnd) {
         debug_assert!(
             fresh.mapping < self.mapping_count() && fresh.most > 0,
@@ -137,6 +165,7 @@ impl<W: World> Mm<W> {
             dirty,
             batches: ready.is_none() && self.tracker.is_none() && !self.traced(),
             watched: self.watches_pages(),
+            group,
         };
         let mut leaf = run.leaf(self, fresh.first);
         // A page allocated at the min watermark is most often followed by another one.
@@ -220,12 +249,15 @@ impl<W: World> Mm<W> {
         }
         let bits = if run.dirty { 0 } else { flag::LOCKED };
         self.frames.set_flags(pfn, bits);
+        self.give_to(self.frames.page(pfn), run.group);
         let brought = match run.dirty {
             true => Brought::Written,
             false => Brought::Read,
         };
         if self.enter_page_cache_for(pfn, mapping, index, brought) != Entered::Added {
             self.frames.clear_flags(pfn, bits);
+            // The charge of pages that were not made goes back in one piece.
+            self.frames.page(pfn).reset_maps(0);
             self.free_page(pfn, false);
             return Err(FreshEnd::NoMemory);
         }
@@ -659,7 +691,7 @@ impl<W: World> Mm<W> {
                 let page = frames.page(pfn);
                 debug_assert!(page.flags() & flag::CHECK_AT_FREE == 0);
                 page.reset_flags(zone, bits);
-                page.set_mapcount(0);
+                page.reset_maps(run.group);
                 page.set_mapping(mapping, index + nth);
                 if run.watched {
                     page.set_private(milliseconds(entered_at(nth)));

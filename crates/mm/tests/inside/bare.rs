@@ -50,6 +50,7 @@ impl Bare {
             max_ags: self.supers.iter().map(|s| s.ags).sum(),
             swap_slots: self.swap,
             swap_rotates: self.swap_rotates,
+            groups: Vec::new(),
             sysctl: self.sysctl,
         };
         let world = TestWorld::new(&config, &[DeviceSpec::DISK; 4]);

@@ -111,6 +111,7 @@ impl Scenario {
             max_ags: self.supers.iter().map(|s| s.ags).sum(),
             swap_slots: self.swap,
             swap_rotates: false,
+            groups: Vec::new(),
             sysctl: self.sysctl.clone(),
         }
     }

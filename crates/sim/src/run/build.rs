@@ -71,6 +71,7 @@ pub fn engine_config(machine: &Machine) -> Config {
         max_ags: 0,
         swap_slots: machine.swap.as_ref().map_or(0, |s| s.size.pages() as u32),
         swap_rotates: swap_disk(machine).kind.about().rotates,
+        groups: Vec::new(),
         sysctl: machine.sysctl.clone(),
     }
 }
