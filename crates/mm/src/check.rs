@@ -149,6 +149,7 @@ impl Recount {
             }
         }
         self.pages_on_no_list(mm)?;
+        mm.check_charges()?;
         mm.check_slabs(&self.slabs)?;
         self.compare(mm, pages)?;
         for bdi in 0..mm.bdi_count() {

@@ -718,6 +718,17 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         Ok(Cpus::Mask(w.sched.bind(cpus).await))
     }
 
+    async fn enter_group(&self, group: &str) -> HostResult<()> {
+        self.calls(Bottom::Other, 1);
+        let at = self.mm.world.groups.iter().position(|name| name == group);
+        let Some(at) = at else {
+            let what = format!("the group `{group}`, which the run does not have");
+            return Err(HostError::Unsupported(what));
+        };
+        self.move_to_group(at as u32 + 1);
+        Ok(())
+    }
+
     async fn sleep(&self, ns: u64) {
         if self.dies_here() {
             self.die().await;

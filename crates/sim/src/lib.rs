@@ -20,10 +20,10 @@ pub mod world;
 pub use disks::DiskKind;
 pub use executor::{sched, watchdog};
 pub use filesystems::FsKind;
-pub(crate) use measure::monitors;
 pub use measure::{
     account, ftrace, latency, perfetto, result, sample, slowest, stack, stored, waiting,
 };
+pub(crate) use measure::{groups, monitors};
 pub use params::Params;
 pub use result::{Origin, Outcome, RunResult};
 pub use run::run;

@@ -25,21 +25,25 @@ const KEYS: [&str; 8] = [
 
 /// Reads the value of the key `groups`, a table for each group; tables inside a group's are the
 /// groups inside it. Lists in it are axes. Without the key there is one variant without groups.
-/// `engine` is the name of a policy that is a model, if there is one: models have no groups.
+/// `models` are the policies that are no real kernels.
 ///
 /// # Errors
 /// Returns the first mistake.
-pub fn groups(node: Option<&Node>, engine: Option<&str>) -> Result<Vec<Variant>, Diagnostic> {
+pub fn groups(node: Option<&Node>, models: &[&mm::Policy]) -> Result<Vec<Variant>, Diagnostic> {
     let Some(node) = node else {
         return Ok(vec![(Choices::new(), Vec::new())]);
     };
-    if let Some(policy) = engine {
+    if let Some(policy) = models.iter().find(|policy| !policy.knows_groups()) {
         return Err(Diagnostic::at(
             &node.place,
             format!(
-                "`groups`: policy `{policy}` is a model, and models have no memory control groups yet"
+                "`groups`: policy `{}` is a model without memory control groups, which need the \
+                 reclaim of Linux 5.16 and later: `lru = \"node\"`, `scan_balance = \"cost\"`, \
+                 `reclaim_throttle = \"reasons\"` and no eviction policy",
+                policy.name
             ),
-            "accepted: only policies that are real kernels, such as \"kernel:6.12\"",
+            "accepted: \"linux-6.12\", \"linux-6.1\", policies based on them, and real kernels such \
+             as \"kernel:6.12\"",
         ));
     }
     let table = |node: &Node| node.table().is_some_and(|t| !t.0.is_empty());
@@ -55,6 +59,9 @@ pub fn groups(node: Option<&Node>, engine: Option<&str>) -> Result<Vec<Variant>,
         let mut groups = Vec::new();
         for entry in &variant.node.table().expect("checked above").0 {
             group(entry, "", &mut groups)?;
+        }
+        if let Some(policy) = models.first() {
+            no_weights(&variant.node, &groups, &policy.name)?;
         }
         all.push((variant.choices, groups));
     }
@@ -125,6 +132,29 @@ fn group(entry: &Entry, above: &str, all: &mut Vec<Group>) -> Result<(), Diagnos
     inside
         .into_iter()
         .try_for_each(|entry| group(entry, &above, all))
+}
+
+/// Refuses weights in an experiment with the model `policy`, which has none: schedulers of the model
+/// know no groups, and `io` would turn on a writeback for each group. `node` is the value of
+/// `groups`.
+fn no_weights(node: &Node, groups: &[Group], policy: &str) -> Result<(), Diagnostic> {
+    for group in groups {
+        let s = &group.settings;
+        let weights = [("cpu_weight", s.cpu_weight), ("io_weight", s.io_weight)];
+        if let Some((key, _)) = weights.into_iter().find(|(_, weight)| weight.is_some()) {
+            let path: Vec<&str> = group.name.split('.').chain([key]).collect();
+            return Err(Diagnostic::at(
+                &node.nearest(&path).place,
+                format!(
+                    "`groups.{}.{key}`: policy `{policy}` is a model, and models have no weights of groups",
+                    group.name
+                ),
+                "accepted: limits of memory and swap; weights with real kernels such as \
+                 \"kernel:6.12\" alone",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses weights that the kernel refuses, and protections above the group's limit, of which the
@@ -320,7 +350,20 @@ mod tests {
     fn mistakes_are_refused_at_their_place() {
         let web = "[groups.web]\nmax = \"200M\"\n";
         for (policy, workload, groups, place, message) in [
-            ("\"linux-6.12\"", DD, web.to_owned(), "groups", "is a model"),
+            (
+                "\"linux-4.9\"",
+                DD,
+                web.to_owned(),
+                "groups",
+                "`linux-4.9` is a model without memory control groups",
+            ),
+            (
+                "\"linux-6.12\"",
+                DD,
+                format!("{web}io_weight = 50"),
+                "50",
+                "`groups.web.io_weight`: policy `linux-6.12` is a model",
+            ),
             (
                 "\"linux-6.12\"",
                 DD,

@@ -244,7 +244,7 @@ pub fn parse(
         machines,
         params: watched(params(table.get("params"))?, table.get("monitors"))?,
         changes: changes::changes(table.get("at"), time_limit)?,
-        groups: groups::groups(table.get("groups"), engine(&policies))?,
+        groups: groups::groups(table.get("groups"), &models(&policies))?,
         filesystems: Vec::new(),
         policies,
     };
@@ -612,10 +612,10 @@ struct Outer<'a> {
     groups: &'a groups::Variant,
 }
 
-/// Returns the name of the first policy that is a model and no real kernel; `None`: there is none.
-fn engine(policies: &[policy::Named]) -> Option<&str> {
-    let model = policies.iter().find(|p| p.kernel.is_none());
-    model.map(|p| p.policy.name.as_str())
+/// Returns the policies that are models and no real kernels.
+fn models(policies: &[policy::Named]) -> Vec<&mm::Policy> {
+    let models = policies.iter().filter(|p| p.kernel.is_none());
+    models.map(|p| &p.policy).collect()
 }
 
 /// Returns the filesystems under test: those of the experiment's key `filesystem`, or, if the

@@ -203,7 +203,11 @@ impl<W: World> Groups<W> {
     pub(crate) fn new(config: &[GroupConfig], sizes: [usize; 3], first: Pfn) -> Self {
         assert!(config.len() <= MAX_GROUPS, "{} groups", config.len());
         let [zones, nodes, cpus] = sizes;
-        let n = if config.is_empty() { 0 } else { config.len() + 1 };
+        let n = if config.is_empty() {
+            0
+        } else {
+            config.len() + 1
+        };
         let below = |root: u32| {
             // The row of groups behind `root` whose ancestors include it.
             let mut end = root + 1;
@@ -380,6 +384,11 @@ impl<W: World> Mm<W> {
         [g.usage.get(), g.swap.get(), g.peak.get()]
     }
 
+    /// Returns true if a group is `other` or contains it.
+    pub fn group_contains(&self, group: u32, other: u32) -> bool {
+        (group..self.groups.group(group).end).contains(&other)
+    }
+
     /// Returns a counter of a group and the groups inside it.
     pub fn group_event(&self, group: u32, event: GroupEvent) -> u64 {
         self.groups.group(group).events[event as usize].get()
@@ -476,8 +485,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Checks that the pages charged to each group are those that it is marked on, and what the
-    /// stocks hold of it; for a time at which no allocation is on its way.
+    /// Checks that the pages charged to each group are those that it is marked on and what the
+    /// stocks hold of it. Each task may have been charged for a page that it still has to allocate.
     ///
     /// # Errors
     /// A group's counter says otherwise.
@@ -490,10 +499,8 @@ impl<W: World> Mm<W> {
         for pfn in 0..self.frames.len() {
             let page = self.frames.page(pfn);
             if page.flags() & flag::USED != 0 {
-                let of = page.group() as usize;
-                *pages
-                    .get_mut(of)
-                    .ok_or_else(|| format!("frame {pfn} is in no group"))? += 1;
+                let of = pages.get_mut(page.group() as usize);
+                *of.ok_or_else(|| format!("frame {pfn} is in no group"))? += 1;
             }
         }
         for cpu in 0..self.config.cpus {
@@ -501,15 +508,14 @@ impl<W: World> Mm<W> {
             pages[stock.group.get() as usize] += stock.pages.get();
         }
         for g in (1..pages.len()).rev() {
-            let group = self.groups.group(g as u32);
-            if group.usage.get() != pages[g] {
+            let (group, has) = (self.groups.group(g as u32), pages[g]);
+            let charged = group.usage.get();
+            if charged < has || charged > has + u64::from(self.config.max_tasks) {
                 return Err(format!(
-                    "group {g} is charged for {} pages and has {}",
-                    group.usage.get(),
-                    pages[g]
+                    "group {g} is charged for {charged} pages and has {has}"
                 ));
             }
-            pages[group.parent as usize] += pages[g];
+            pages[group.parent as usize] += has;
         }
         Ok(())
     }

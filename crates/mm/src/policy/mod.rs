@@ -248,6 +248,15 @@ pub fn switches() -> impl Iterator<Item = &'static Switch> {
 }
 
 impl Policy {
+    /// Returns true if the policy's reclaim can go by memory control groups: nodes have the LRU
+    /// lists, the scan balance goes by costs, and reclaimers wait for reasons, as since 5.16.
+    pub fn knows_groups(&self) -> bool {
+        self.lru == LruScope::Node
+            && self.eviction == Eviction::Linux
+            && self.scan_balance == ScanBalance::Cost
+            && self.reclaim_throttle == ReclaimThrottle::Reasons
+    }
+
     /// Returns the upper bound, in pages, of four times the batch of a CPU's list: 512 KiB, since
     /// 4.20 1 MiB.
     pub fn pcp_batch_cap(&self) -> u64 {

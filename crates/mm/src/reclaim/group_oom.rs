@@ -5,7 +5,7 @@ use super::oom::Candidate;
 use crate::Mm;
 use crate::memory::gfp::Gfp;
 use crate::memory::group::GroupEvent;
-use crate::world::{World, Word64};
+use crate::world::{Word64, World};
 use std::fmt::Write as _;
 
 impl<W: World> Mm<W> {

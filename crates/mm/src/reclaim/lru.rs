@@ -253,8 +253,7 @@ impl<W: World> Mm<W> {
                         self.count_lru(z, group, from, -1);
                         self.count_lru(z, group, to, 1);
                     }
-                    self.frames
-                        .add_tail(self.lru_list_of(z, group, to), pfn);
+                    self.frames.add_tail(self.lru_list_of(z, group, to), pfn);
                     moved += 1;
                 }
             });

@@ -16,6 +16,7 @@ mod cfs;
 mod compute;
 mod due;
 mod eevdf;
+mod group_pressure;
 mod pressure;
 mod run_queue;
 mod turns;
@@ -32,6 +33,7 @@ use crate::account::TaskTime;
 use crate::rng::{Lognormals, Rng};
 use crate::waiting::Waiting;
 use crate::watchdog::{Ending, Watchdog};
+use group_pressure::GroupPressure;
 use mm::world::{Waited, Waits};
 use pressure::{Doing, Pressure};
 use std::cell::{Cell, RefCell};
@@ -149,6 +151,8 @@ struct Task {
     computing: u64,
     /// The CPU and activity under which the task is counted in [`Sched::pressure`].
     counted: (usize, Doing),
+    /// The task's memory control group; 0: none.
+    group: u32,
     /// Time up to which the task's account is complete.
     accounted: u64,
     /// Time at which the account began, and time of the task's end.
@@ -228,6 +232,8 @@ pub struct Sched {
     idle_workers: RefCell<[Vec<TaskId>; 2]>,
     /// Accounting of pressure stalls.
     pressure: Pressure,
+    /// The same for each memory control group.
+    group_pressure: GroupPressure,
     /// The time of the last event.
     last_event: Cell<u64>,
     watchdog: Watchdog,
@@ -276,8 +282,19 @@ impl Sched {
             waiting: Waiting::default(),
             idle_workers: RefCell::default(),
             pressure: Pressure::new(cpus),
+            group_pressure: GroupPressure::new(&[], cpus),
             last_event: Cell::new(0),
             watchdog: Watchdog::new(),
+        }
+    }
+
+    /// Keeps accounts of pressure for memory control groups too: `parents` has the number of the
+    /// group that each lies in, 0 for none.
+    pub(crate) fn with_groups(self, parents: &[u32]) -> Self {
+        let group_pressure = GroupPressure::new(parents, self.cpus.len());
+        Self {
+            group_pressure,
+            ..self
         }
     }
 
@@ -380,6 +397,7 @@ impl Sched {
                 plugged: false,
                 computing: 0,
                 counted: (cpu, Doing::default()),
+                group: 0,
                 accounted: now,
                 born: now,
                 ended: None,

@@ -24,6 +24,8 @@ pub(super) struct Forked<const T: bool> {
     pub cpus: u64,
     /// Whether the kernel sees it as a new process or as a thread.
     pub runs: Runs,
+    /// The memory control group of the parent, in which the process begins; 0: none.
+    pub group: u32,
     pub family: Rc<Family>,
 }
 
@@ -63,6 +65,7 @@ impl<const T: bool> Forks<T> {
             w.sched.waiting.set_name(task, name);
             w.listening.set_comm(task, name);
             w.sched.bind(forked.cpus).await;
+            host.move_to_group(forked.group);
             let program = forked.task.run_boxed(host, session);
             let ended = host.run_program(forked.runs, program).await;
             // A killed process reports no measurements.
@@ -97,6 +100,7 @@ impl<const T: bool> TaskHost<'_, T> {
                     true => Runs::Thread(self.life.pid()),
                     false => Runs::Process(self.life.pid()),
                 },
+                group: self.mm.current_group(),
                 family: Rc::clone(&family),
             });
             w.sched.wake_one(w.queue_base + own_queue::FORK);

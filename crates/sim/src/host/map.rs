@@ -161,6 +161,7 @@ impl<const T: bool> TaskHost<'_, T> {
                 page += 1;
             }
             self.mm.world.note_moved(n * 4096);
+            self.owed_to_group().await;
             self.mm.world.relax().await;
             at += n;
         }

@@ -41,6 +41,7 @@ impl<const T: bool> TaskHost<'_, T> {
         if let Object::File(_) = o.object {
             self.mm.world.note_moved(n);
         }
+        self.owed_to_group().await;
         Ok(n)
     }
 
@@ -75,6 +76,7 @@ impl<const T: bool> TaskHost<'_, T> {
                 return Err(HostError::Io(self.path(o.fd)));
             }
         }
+        self.owed_to_group().await;
         Ok(o.pos)
     }
 

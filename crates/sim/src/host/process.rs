@@ -107,6 +107,7 @@ impl<const T: bool> TaskHost<'_, T> {
             Runs::Thread(pid) => (pid, 0),
         };
         self.life.pid.set(pid);
+        let group = self.mm.current_group();
         self.mm.begin_process(pid, parent);
         let result = {
             let mut program = std::pin::pin!(program);
@@ -122,10 +123,28 @@ impl<const T: bool> TaskHost<'_, T> {
             self.exit(pid).await;
         }
         self.mm.end_process();
+        self.move_to_group(group);
         self.life.pid.set(0);
         self.life.dead.set(false);
         // Errors of a killed program are dropped: its allocations fail because it is dying.
         result.filter(|r| !(killed && r.is_err()))
+    }
+
+    /// Moves the calling process into a memory control group of the run, by its number (0: none).
+    pub fn move_to_group(&self, group: u32) {
+        if self.mm.has_groups() {
+            self.mm.enter_group(group);
+            self.mm.world.sched.enter_group(group);
+        }
+    }
+
+    /// Reclaims and waits where the task returns to user mode, for a memory control group above
+    /// `memory.high`.
+    #[inline(always)]
+    pub(super) async fn owed_to_group(&self) {
+        if self.mm.is_over_high() {
+            self.mm.handle_over_high().await;
+        }
     }
 
     /// Returns true if a process has threads and none of them was killed.

@@ -3,6 +3,7 @@
 
 pub mod account;
 pub mod ftrace;
+pub(crate) mod groups;
 pub mod latency;
 pub(crate) mod monitors;
 pub mod perfetto;

@@ -2,6 +2,7 @@
 
 use crate::SimMm;
 use crate::filesystems::DEVICE;
+use crate::groups;
 use crate::result::{Column, Series};
 use crate::spec::Machine;
 use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
@@ -264,7 +265,7 @@ impl Sampler {
             row.push((WAITING, kind.to_owned(), "tasks", f64::from(tasks)));
         }
         self.last = Some(now);
-        self.put(time, row);
+        self.put(time, row, &groups::levels(mm));
     }
 
     /// Adds a zone's pages by list and state, and its watermarks, to a sample; with watched pages
@@ -380,9 +381,9 @@ impl Sampler {
         }
     }
 
-    /// Appends a sample taken at `time` nanoseconds to the series; the first sample defines the
-    /// columns. Thins the series when it is too long.
-    fn put(&mut self, time: u64, row: Row) {
+    /// Appends a sample taken at `time` nanoseconds to the series, with the levels of memory control
+    /// groups; the first sample defines the columns. Thins the series when it is too long.
+    fn put(&mut self, time: u64, row: Row, groups: &[(String, f64)]) {
         self.series.t.push(time as f64 / 1e9);
         if self.series.columns.is_empty() {
             self.series.columns = row
@@ -393,9 +394,17 @@ impl Sampler {
                     unit,
                     values: Vec::new(),
                 })
+                .chain(groups.iter().map(|(name, _)| Column {
+                    name: name.clone().into(),
+                    scope: GLOBAL.to_owned(),
+                    unit: "pages",
+                    values: Vec::new(),
+                }))
                 .collect();
         }
-        for (column, (_, _, _, v)) in self.series.columns.iter_mut().zip(row) {
+        let values = row.into_iter().map(|(_, _, _, v)| v);
+        let values = values.chain(groups.iter().map(|(_, v)| *v));
+        for (column, v) in self.series.columns.iter_mut().zip(values) {
             column.values.push(v);
         }
         if self.series.t.len() > MOST {

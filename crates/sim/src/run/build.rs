@@ -5,6 +5,7 @@ use crate::SimMm;
 use crate::block::{Device, Form, Queue, Volume};
 use crate::disks::Array;
 use crate::filesystems::{DEVICE, Fs};
+use crate::groups;
 use crate::rng::Rng;
 use crate::sched::{Place, Sched, SchedParams};
 use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
@@ -121,6 +122,7 @@ pub(crate) fn config_of(spec: &RunSpec, p: &Params) -> Config {
     config.max_mappings += workload.files_made() as u32 + given as u32;
     config.max_mappings += spec.machine.boot.inodes;
     config.max_tasks += workload.processes_at_a_time() as u32;
+    config.groups = groups::configs(&spec.groups.all);
     for (kind, disk, capacity) in filesystems(spec) {
         config.max_ags += kind.about().inode_groups(capacity, disk, p);
     }
@@ -196,12 +198,14 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
     let ticks = (tick, timers.below(tick));
     let params = sched_params(spec, p, tick, ticks.1);
     let queues = queue_base + own_queue::count(config.max_tasks, devices_of(m));
+    let parents: Vec<u32> = config.groups.iter().map(|group| group.parent).collect();
     let sched = Sched::new(
         config.cpus,
         params,
         queues as usize,
         Rng::new(spec.seed, "wake-up latency"),
-    );
+    )
+    .with_groups(&parents);
     let mut wear = Rng::new(spec.seed, "disk");
     let (mut devices, mut volumes) = (Vec::new(), Vec::new());
     let form = Form {
@@ -275,6 +279,10 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
     }
     world.left_to_worker = spec.policy.plugs == Plugs::Worker && kblockd::is_there(&spec.policy);
     world.wbt_by_task = spec.policy.writeback_throttling == WritebackThrottling::Wbt;
+    let named = spec.groups.all.iter();
+    world.groups = named.map(|group| group.name.clone()).collect();
+    let of_workload = spec.groups.of_workload.as_deref();
+    world.group_of_workload = of_workload.map_or(0, |name| groups::number(name, &spec.groups.all));
     if spec.monitors {
         world.record_event = p.cost_trace_event as u64;
     }

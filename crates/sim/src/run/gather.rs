@@ -5,6 +5,7 @@ use crate::SimMm;
 use crate::account::{TaskClass, TaskTime};
 use crate::filesystems::{self as fs};
 use crate::ftrace;
+use crate::groups;
 use crate::latency::AllocClass;
 use crate::result::{
     AllocLatency, Metric, Origin, Outcome, RunResult, Series, TrackerReport, TrackerRow,
@@ -73,6 +74,8 @@ pub(super) fn gather<const T: bool>(
         metrics.insert(name, Metric { unit: "s", value });
     }
     metrics.extend(reuse(&w.reuse));
+    let start = progress.started.get().unwrap_or(0);
+    groups::figures(mm, (start, end), &mut metrics);
     of_each_filesystem(mm, &spec.machine, progress, &mut metrics);
     if let Some(value) = lumpiness {
         let name = "inode_reclaim_lumpiness".to_owned();
@@ -131,16 +134,20 @@ fn ending<const T: bool>(
 /// Returns the killed processes and the kernel's report of each OOM kill, as one text; `None` if
 /// there was none.
 fn kills<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> Option<String> {
+    // A program that was killed for its group's limit ends as any other: the kill is a result,
+    // unless the whole workload was in the group.
     let kills = mm.world.oom_kills.borrow();
+    let of_group = |kill: &OomKill| kill.over != 0 && mm.world.group_of_workload == 0;
+    let kills: Vec<&OomKill> = kills.iter().filter(|kill| !of_group(kill)).collect();
     let start = progress.started.get().unwrap_or(0);
     let seconds = |kill: &OomKill| kill.time.saturating_sub(start) as f64 / 1e9;
     let killed = |kill: &OomKill| format!("{} ({}) at {:.3} s", kill.comm, kill.pid, seconds(kill));
-    let names: Vec<String> = kills.iter().map(killed).collect();
+    let names: Vec<String> = kills.iter().map(|kill| killed(kill)).collect();
     if names.is_empty() {
         return None;
     }
     let mut out = format!("{} killed: {}\n", names.len(), names.join(", "));
-    for kill in &*kills {
+    for kill in kills {
         let asker = mm.world.listening.comm(kill.asker);
         let OomKill { order, text, .. } = kill;
         let mut gfp = String::new();
@@ -151,6 +158,25 @@ fn kills<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> Option<String> {
         );
     }
     Some(out)
+}
+
+/// Returns a sentence about a process that was killed for the limit of its memory control group.
+fn killed_in_group<const T: bool>(mm: &SimMm<T>, progress: &Progress, kill: &OomKill) -> String {
+    let name = |g: u32| &mm.world.groups[g as usize - 1];
+    let start = progress.started.get().unwrap_or(0);
+    let seconds = kill.time.saturating_sub(start) as f64 / 1e9;
+    let place = match kill.group == kill.over {
+        true => format!("at the limit of its group `{}`", name(kill.over)),
+        false => format!(
+            "in the group `{}`, at the limit of `{}`",
+            name(kill.group),
+            name(kill.over)
+        ),
+    };
+    format!(
+        "{seconds:.3} s: the OOM killer ended {} (process {}) {place}",
+        kill.comm, kill.pid
+    )
 }
 
 type Metrics = BTreeMap<String, Metric>;
@@ -271,6 +297,11 @@ fn notes<const T: bool>(mm: &SimMm<T>, spec: &RunSpec, progress: &Progress) -> V
         let made = (nth as u32) < progress.changes.get();
         let not = if made { "" } else { " (the run had ended)" };
         notes.push(change.text() + not);
+    }
+    for kill in &*mm.world.oom_kills.borrow() {
+        if kill.over != 0 {
+            notes.push(killed_in_group(mm, progress, kill));
+        }
     }
     let lost = mm.world.lost_pages.get();
     if lost > 0 {

@@ -146,10 +146,16 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     mm.world.sched.stop();
 }
 
-/// Binds the calling task's memory to the workload's node, if it has one.
+/// Binds the calling task's memory to the workload's node, if it has one, and moves the task into
+/// the workload's memory control group.
 fn bind<const T: bool>(mm: &SimMm<T>, spec: &RunSpec) {
     if let Some(node) = spec.membind {
         mm.init_task(mm.world.sched.task(), PF_MEMBIND, node);
+    }
+    let group = mm.world.group_of_workload;
+    if group != 0 {
+        mm.enter_group(group);
+        mm.world.sched.enter_group(group);
     }
 }
 

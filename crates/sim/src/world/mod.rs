@@ -138,6 +138,10 @@ pub struct SimWorld<const TRACE: bool> {
     pub killing: Cell<bool>,
     /// Processes that the OOM killer killed, in order.
     pub oom_kills: RefCell<Vec<OomKill>>,
+    /// The names of the memory control groups; the first is that of group 1.
+    pub groups: Vec<String>,
+    /// The group that the workload's programs begin in; 0: none.
+    pub group_of_workload: u32,
     /// The report of the out-of-memory condition that ended the run; `None` if there was none.
     pub oom: RefCell<Option<String>>,
     /// Dirty pages whose data was lost to device errors or full devices.
@@ -210,6 +214,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             stack: Stacks::new(tasks as usize),
             killing: Cell::new(false),
             oom_kills: RefCell::default(),
+            groups: Vec::new(),
+            group_of_workload: 0,
             oom: RefCell::new(None),
             lost_pages: Cell::new(0),
             raw_failed: RefCell::default(),

@@ -88,7 +88,37 @@ impl Sched {
         let task = &mut self.tasks.borrow_mut()[self.task() as usize];
         task.memory_stall = inside;
         self.update_pressure(task, task.cpu, now);
-        self.pressure.set_on_cpu(task.cpu, Some(inside), now);
+        self.set_on_cpu(task.cpu, Some(task), now);
+    }
+
+    /// Tells the accounts of pressure which task a CPU runs at `now`; `None`: none.
+    #[inline]
+    pub(super) fn set_on_cpu(&self, c: usize, task: Option<&Task>, now: u64) {
+        let stalls = task.map(|task| task.memory_stall);
+        self.pressure.set_on_cpu(c, stalls, now);
+        let group = task.map_or(0, |task| task.group);
+        self.group_pressure.set_on_cpu(c, group, stalls, now);
+    }
+
+    /// Counts the running task in the accounts of the memory control group `group` (0: none) and
+    /// all that it lies in from now on.
+    pub fn enter_group(&self, group: u32) {
+        let now = self.now();
+        let task = &mut self.tasks.borrow_mut()[self.task() as usize];
+        let from = std::mem::replace(&mut task.group, group);
+        if from != group {
+            let counted = task.counted;
+            let stalls = task.memory_stall;
+            self.group_pressure
+                .enter((from, group), counted, stalls, now);
+        }
+    }
+
+    /// Returns how long tasks of a memory control group have stalled for each reason up to `now`,
+    /// in nanoseconds.
+    pub fn group_stalls(&self, group: u32, now: u64) -> impl Iterator<Item = (Stall, u64)> {
+        let totals = self.group_pressure.totals(group, now);
+        Stall::ALL.into_iter().zip(totals)
     }
 
     /// Updates the pressure accounts after a task's state, CPU or stall has changed at `now`: the
@@ -107,6 +137,8 @@ impl Sched {
         let before = std::mem::replace(&mut task.counted, (c, doing));
         if before != (c, doing) {
             self.pressure.move_task(before, (c, doing), now);
+            self.group_pressure
+                .move_task(task.group, before, (c, doing), now);
         }
     }
 
@@ -126,6 +158,7 @@ impl Sched {
     pub fn restart_accounts(&self) {
         let now = self.now();
         self.pressure.restart(now);
+        self.group_pressure.restart(now);
         for task in self.tasks.borrow_mut().iter_mut() {
             // A task that was woken and starts a little later has its run-queue time booked ahead.
             let begin = match task.state {

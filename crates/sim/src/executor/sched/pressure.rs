@@ -25,7 +25,7 @@ pub enum Stall {
 }
 
 /// Number of [`Stall`]s.
-const STALLS: usize = Stall::CpuSome as usize + 1;
+pub(super) const STALLS: usize = Stall::CpuSome as usize + 1;
 /// Index of the state "not idle" of a CPU, behind the stalls.
 const NONIDLE: usize = STALLS;
 /// Nanoseconds between two averages over CPUs (`PSI_FREQ`).

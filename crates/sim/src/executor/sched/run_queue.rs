@@ -59,7 +59,7 @@ impl Sched {
             task.ran_until = start;
             task.account(start, Spent::RunQueue);
             self.update_pressure(task, c, start);
-            self.pressure.set_on_cpu(c, Some(task.memory_stall), start);
+            self.set_on_cpu(c, Some(task), start);
             drop(tasks);
             if c == self.here.get() && !self.interrupt.get() {
                 self.enter(c);
@@ -193,7 +193,7 @@ impl Sched {
         cpu.busy_ns.set(cpu.busy_ns.get() + ran);
         task.state = state;
         self.update_pressure(task, c, cpu.clock.get());
-        self.pressure.set_on_cpu(c, None, cpu.clock.get());
+        self.set_on_cpu(c, None, cpu.clock.get());
         if state == State::Runnable {
             self.enqueue(c, id);
         } else if state == State::Blocked {
@@ -287,8 +287,7 @@ impl Sched {
             };
             task.account(task.started_at, Spent::RunQueue);
             self.update_pressure(task, c, task.started_at);
-            self.pressure
-                .set_on_cpu(c, Some(task.memory_stall), task.started_at);
+            self.set_on_cpu(c, Some(task), task.started_at);
         }
         self.set_slice(c);
         self.note(cpu.clock.get(), u64::from(id) | 1 << 32);
