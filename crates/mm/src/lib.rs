@@ -276,7 +276,12 @@ impl<W: World> Mm<W> {
             place_bits: group::place_bits(zones.len(), config.groups.len()),
             groups: group::Groups::new(
                 &config.groups,
-                [zones.len(), nodes as usize, config.cpus],
+                [
+                    zones.len(),
+                    nodes as usize,
+                    config.cpus,
+                    config.max_bdis as usize,
+                ],
                 group_lists,
             ),
             regions: mmap::Regions::new(),

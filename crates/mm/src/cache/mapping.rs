@@ -64,6 +64,8 @@ pub struct Mapping<W: World> {
     pub(crate) regions: W::U32,
     /// 1: pages get buffer heads when they are written.
     pub(crate) buffers: W::U32,
+    /// The memory control group whose writeback the file belongs to, plus 1; 0: none yet.
+    pub(crate) owner: W::U32,
     pub(crate) tree_lock: W::Lock,
 }
 
@@ -83,6 +85,7 @@ impl<W: World> Mapping<W> {
             prev: bytemuck::Zeroable::zeroed(),
             next: bytemuck::Zeroable::zeroed(),
             on_list: bytemuck::Zeroable::zeroed(),
+            owner: bytemuck::Zeroable::zeroed(),
             size: bytemuck::Zeroable::zeroed(),
             regions: bytemuck::Zeroable::zeroed(),
             buffers: bytemuck::Zeroable::zeroed(),

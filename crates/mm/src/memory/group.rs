@@ -122,6 +122,11 @@ pub(crate) struct Group<W: World> {
     children_protected: [W::U64; 2],
     /// `min` and `low` in effect for the last walk, in pages.
     effective: [W::U64; 2],
+    /// Dirty pages and pages under writeback at the last flush, with the groups inside.
+    pub(crate) known_dirty: [W::U64; 2],
+    /// The limit that the group's dirtiers are held to, and when it was last adjusted.
+    pub(crate) dirty_limit: W::U64,
+    pub(crate) dirty_limit_time: W::U64,
     events: [W::U64; EVENTS],
 }
 
@@ -153,6 +158,9 @@ pub(crate) struct Groups<W: World> {
     /// By group and node.
     lists: Box<[GroupLists<W>]>,
     stocks: Box<[Stock<W>]>,
+    /// By group and device: dirty pages and pages under writeback of the group's files.
+    dirty: Box<[W::U64]>,
+    bdis: usize,
     zones: usize,
     nodes: usize,
     /// The sentinel of the first list of group 1 on node 0.
@@ -171,6 +179,9 @@ impl<W: World> Group<W> {
             protected: bytemuck::Zeroable::zeroed(),
             children_protected: bytemuck::Zeroable::zeroed(),
             effective: bytemuck::Zeroable::zeroed(),
+            known_dirty: bytemuck::Zeroable::zeroed(),
+            dirty_limit: bytemuck::Zeroable::zeroed(),
+            dirty_limit_time: bytemuck::Zeroable::zeroed(),
             events: bytemuck::Zeroable::zeroed(),
         }
     }
@@ -195,14 +206,14 @@ pub(crate) fn place_bits(zones: usize, groups: usize) -> u32 {
 }
 
 impl<W: World> Groups<W> {
-    /// Makes the groups of a machine with so many zones, nodes and CPUs; the heads of their lists
+    /// Makes the groups of a machine with so many zones, nodes, CPUs and devices; the heads of their lists
     /// begin at sentinel `first`.
     ///
     /// # Panics
     /// If there are more than [`MAX_GROUPS`] groups, or one stands before its parent.
-    pub(crate) fn new(config: &[GroupConfig], sizes: [usize; 3], first: Pfn) -> Self {
+    pub(crate) fn new(config: &[GroupConfig], sizes: [usize; 4], first: Pfn) -> Self {
         assert!(config.len() <= MAX_GROUPS, "{} groups", config.len());
-        let [zones, nodes, cpus] = sizes;
+        let [zones, nodes, cpus, bdis] = sizes;
         let n = if config.is_empty() {
             0
         } else {
@@ -248,6 +259,8 @@ impl<W: World> Groups<W> {
                     pages: bytemuck::Zeroable::zeroed(),
                 })
                 .collect(),
+            dirty: bytemuck::zeroed_slice_box(n * bdis * 2),
+            bdis,
             zones,
             nodes,
             first,
@@ -276,6 +289,13 @@ impl<W: World> Groups<W> {
     #[inline(always)]
     pub(crate) fn size(&self, group: u32, zone: usize, lru: Lru) -> &W::U64 {
         &self.sizes[(group as usize * self.zones + zone) * LRU_LISTS + lru as usize]
+    }
+
+    /// Returns the dirty pages (`stat` 0) or pages under writeback (1) of a device's files that
+    /// belong to a group.
+    #[inline(always)]
+    pub(crate) fn dirty_of(&self, group: u32, bdi: u32, stat: usize) -> &W::U64 {
+        &self.dirty[(group as usize * self.bdis + bdi as usize) * 2 + stat]
     }
 
     /// Returns a group and all that it lies in, from the inside out, without the root.
@@ -518,6 +538,13 @@ impl<W: World> Mm<W> {
             pages[group.parent as usize] += has;
         }
         Ok(())
+    }
+
+    /// Flushes the statistics of all groups, as a look at `memory.stat` does.
+    pub fn read_group_stats(&self) {
+        if self.has_groups() {
+            self.flush_all_lru_stats();
+        }
     }
 
     /// Returns the levels of a group and the groups inside it, in pages: anonymous, page cache, of

@@ -153,9 +153,14 @@ impl<W: World> Mm<W> {
     pub(crate) fn flush_due_lru_stats(&self) {
         if self.lru_stats_flushed() && self.world.now() >= self.flush_due.get() {
             self.flush_due.set(self.world.now() + FLUSH_TIME);
-            for nid in 0..self.nodes.len() as u32 {
-                self.flush_lru_stats(nid);
-            }
+            self.flush_all_lru_stats();
+        }
+    }
+
+    /// Flushes the statistics of all nodes.
+    pub(crate) fn flush_all_lru_stats(&self) {
+        for nid in 0..self.nodes.len() as u32 {
+            self.flush_lru_stats(nid);
         }
     }
 
@@ -178,6 +183,9 @@ impl<W: World> Mm<W> {
     /// Copies the list lengths and refaults of all groups on a node into the statistics that
     /// reclaim reads: children first, whose sums their parents contain.
     fn flush_group_stats(&self, nid: u32) {
+        if nid == 0 {
+            self.flush_group_dirty();
+        }
         let z = usize::from(self.nodes[nid as usize].zones[0]);
         let groups = 1..self.groups.all.len() as u32;
         for g in groups.clone() {

@@ -426,6 +426,7 @@ impl<W: World> Mm<W> {
             let z = self.frames.zone(pfn);
             self.stat.inc(self.world.cpu(), z, ZoneStat::NrFileDirty);
             self.add_bdi_stat(m.bdi(), BdiStat::Reclaimable, 1);
+            self.count_for_owner(m, BdiStat::Reclaimable, 1, 1);
         }
     }
 

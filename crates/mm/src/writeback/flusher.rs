@@ -135,13 +135,19 @@ impl<W: World> Mm<W> {
     }
 
     /// Returns true if a device's flusher has background work: more dirty pages in the machine than
-    /// the background limit, or, since 3.2, more of the device's than its share of that limit.
+    /// the background limit, or, since 3.2, more of the device's than its share of that limit; or so
+    /// many in a memory control group.
     fn over_background(&self, bdi: u32) -> bool {
         let limits = self.dirty_limits();
-        self.stat.global(ZoneStat::NrFileDirty) > limits.background
+        let reclaimable = self.stat.global(ZoneStat::NrFileDirty);
+        let over = reclaimable > limits.background
             || (self.policy.dirty_throttle == DirtyThrottle::Sleep
                 && self.bdi_stat(bdi, BdiStat::Reclaimable)
-                    > self.bdi_dirty_limit(bdi, limits.background))
+                    > self.bdi_dirty_limit(bdi, limits.background));
+        over || self.has_groups() && {
+            let dirty = reclaimable + self.stat.global(ZoneStat::NrWriteback);
+            self.groups_over_background(bdi, limits, dirty)
+        }
     }
 
     /// Returns the time between two periodic passes in nanoseconds, by the sysctl's present value;

@@ -711,6 +711,7 @@ impl<W: World> Mm<W> {
             stat.inc_by(ZoneStat::NrFileDirty, n);
             stat.inc_by(ZoneStat::NrDirtied, n);
             self.step_bdi_stat(run.m.bdi(), BdiStat::Reclaimable, 1, n);
+            self.count_for_owner(run.m, BdiStat::Reclaimable, 1, n);
             self.task_dirty_inc(u64::from(n));
         }
         if run.dirty {

@@ -101,6 +101,12 @@ pub(crate) struct Position {
 }
 
 impl Position {
+    /// Returns true if the device has more dirty pages than its share of the limit, while the limit
+    /// is exceeded as a whole.
+    pub(crate) fn exceeds(&self) -> bool {
+        self.bdi_dirty > self.bdi_thresh && self.dirty > self.thresh
+    }
+
     /// Returns the rate that a device's dirtiers may have, in 1024ths of the base rate
     /// (`bdi_position_ratio`): 1024 at the set point of dirty pages, more below it, 0 at the limit.
     /// A cubic in the machine's dirty pages is multiplied by a line in the device's, and raised for

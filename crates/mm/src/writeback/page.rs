@@ -52,6 +52,7 @@ impl<W: World> Mm<W> {
             stat.inc_by(ZoneStat::NrFileDirty, n);
             stat.inc_by(ZoneStat::NrDirtied, n);
             self.step_bdi_stat(m.bdi(), BdiStat::Reclaimable, 1, n);
+            self.count_for_owner(m, BdiStat::Reclaimable, 1, n);
             self.task_dirty_inc(u64::from(n));
         }
     }
@@ -87,6 +88,7 @@ impl<W: World> Mm<W> {
                 .on(self.world.cpu(), z)
                 .dec_by(ZoneStat::NrFileDirty, n);
             self.step_bdi_stat(m.bdi(), BdiStat::Reclaimable, -1, n);
+            self.count_for_owner(m, BdiStat::Reclaimable, -1, n);
         }
     }
 
@@ -155,6 +157,7 @@ impl<W: World> Mm<W> {
             && m.accounts_dirty()
         {
             self.step_bdi_stat(m.bdi(), BdiStat::Writeback, 1, n);
+            self.count_for_owner(m, BdiStat::Writeback, 1, n);
         }
     }
 
@@ -385,6 +388,7 @@ impl<W: World> Mm<W> {
             && m.accounts_dirty()
         {
             self.step_bdi_stat(m.bdi(), BdiStat::Writeback, -1, n);
+            self.count_for_owner(m, BdiStat::Writeback, -1, n);
             self.bdi_writeout_add(m.bdi(), u64::from(n));
         }
     }

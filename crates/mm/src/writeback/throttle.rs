@@ -221,6 +221,12 @@ impl<W: World> Mm<W> {
         let reclaimable = self.stat.global(ZoneStat::NrFileDirty);
         let dirty = reclaimable + self.stat.global(ZoneStat::NrWriteback);
         let limits = self.dirty_limits();
+        let group = match self.has_groups() {
+            true => self.current_group(),
+            false => 0,
+        };
+        // The limits of the task's memory control group hold beside the machine's.
+        let domain = (group != 0).then(|| self.group_domain(group, limits, dirty));
         let mut seen = Seen {
             limits,
             reclaimable,
@@ -231,25 +237,41 @@ impl<W: World> Mm<W> {
         if each_look {
             self.over_background_begins(bdi, &seen);
         }
-        if dirty <= limits.freerun() {
+        if dirty <= limits.freerun() && domain.is_none_or(|d| d.runs_free()) {
             pace.paused.set(now);
             pace.dirtied.set(0);
-            pace.poll.set(poll_interval(dirty, limits.dirty) as u32);
+            let mut poll = poll_interval(dirty, limits.dirty);
+            if let Some(d) = domain {
+                poll = poll.min(poll_interval(d.dirty, d.limits.dirty));
+            }
+            pace.poll.set(poll as u32);
             self.leave_balance_loop(bdi, &seen);
             return None;
         }
         if !self.flusher_busy(bdi) {
             self.start_background_writeback(bdi);
         }
-        let p = self.position(bdi, limits, dirty);
-        seen.exceeded = p.bdi_dirty > p.bdi_thresh && dirty > limits.dirty;
+        let mut p = self.position(bdi, limits, dirty);
+        if group != 0 {
+            p.bdi_dirty = self.owned_dirty(bdi, group);
+        }
+        let of_group = domain.map(|d| (d, self.group_position(bdi, &d)));
+        seen.exceeded = p.exceeds() || of_group.is_some_and(|(_, p)| p.exceeds());
         if seen.exceeded || each_look {
             device.dirty_exceeded.set(u32::from(seen.exceeded));
         }
         if let Some(ticks) = self.rates_due(bdi) {
             self.update_dirty_limit(limits.dirty, dirty);
             self.update_ratelimit(bdi, &p, ticks);
+            if let Some((d, p)) = &of_group {
+                self.update_group_dirty_limit(d);
+                self.update_ratelimit(bdi, p, ticks);
+            }
             self.update_bandwidth(bdi);
+        }
+        // The stricter of both holds.
+        if let Some((_, strict)) = of_group.filter(|(_, of_group)| of_group.ratio() < p.ratio()) {
+            p = strict;
         }
         let base = device.rate.base.get();
         let rate = (base * p.ratio()) >> RATIO_BITS;

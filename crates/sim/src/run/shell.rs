@@ -113,6 +113,8 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     mm.world.sched.waiting.restart(start);
     progress.recorded.set(mm.world.events.borrow().len());
     *progress.baseline.borrow_mut() = mm.vmstat();
+    // A guest's groups are looked at here, which flushes their statistics.
+    mm.read_group_stats();
     *progress.freed.borrow_mut() = inodes_freed(mm);
     progress.started.set(Some(start));
     mm.world.mark(ftrace::BEGINS);
