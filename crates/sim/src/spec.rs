@@ -730,7 +730,7 @@ pub struct RunSpec {
     /// The node that the workload's page cache and anonymous memory come from
     /// (`numactl --membind`); `None`: any, from node 0 on.
     pub membind: Option<u32>,
-    /// Memory control groups, which real kernels alone have.
+    /// Memory control groups, which real kernels and models since 5.16 have.
     pub groups: Groups,
     /// Watch the run as a test harness does: with samplers and a trace reader, and their cost.
     pub monitors: bool,

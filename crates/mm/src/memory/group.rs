@@ -574,3 +574,30 @@ impl<W: World> Mm<W> {
         levels
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protection_is_shared_by_use_and_left_over_by_unprotected_memory() {
+        // A group that uses less than it asks for has what it uses.
+        assert_eq!(effective_protection((50, 500), 100, 300, 50), 50);
+        // Two children ask for 200 and 100 of a parent's 150.
+        assert_eq!(effective_protection((300, 600), 200, 150, 300), 100);
+        assert_eq!(effective_protection((300, 600), 100, 150, 300), 50);
+        // The parent has 300, the children ask for 100 together: the other 200 go by what is not
+        // protected, 200 of the 400 pages of this one and the parent's 500.
+        assert_eq!(effective_protection((300, 500), 100, 300, 100), 100 + 100);
+        // A parent without protection gives none.
+        assert_eq!(effective_protection((300, 500), 100, 0, 100), 0);
+    }
+
+    #[test]
+    fn places_of_shadows_grow_with_the_groups() {
+        assert_eq!(place_bits(3, 0), 8);
+        assert_eq!(place_bits(3, 84), 8);
+        assert_eq!(place_bits(3, 85), 9);
+        assert_eq!(place_bits(2, 1000), 11);
+    }
+}

@@ -97,7 +97,7 @@ pub(super) const WORDS: &[Word] = &[
         "container",
         &["pod", "Docker", "Kubernetes", "cgexec"],
         "Programs in a control group with limits of its own. `[groups]` of an experiment and `cgexec -g GROUP PROGRAM` make one in real \
-         kernels (docs/groups.md).",
+         kernels and in models since linux-6.1 (docs/groups.md).",
         "",
         &["cgroup", "memory.high"],
     ),

@@ -1,5 +1,5 @@
-//! Words for figures of memory control groups, which runs of real kernels have. NAME stands for the
-//! group's name.
+//! Words for figures of memory control groups, which runs of real kernels and of models since
+//! linux-6.1 have. NAME stands for the group's name.
 
 use super::{Kind, Word};
 
@@ -17,7 +17,7 @@ const fn of_group(
         kind: Kind::Metric,
         text,
         unit,
-        kernels: "real ones with groups",
+        kernels: "real ones, and models since 6.1, with groups",
         high,
         related: &["cgroup"],
     }

@@ -35,15 +35,15 @@ pub(super) const WORDS: &[Word] = &[
             "memory.min",
         ],
         "A group of tasks with limits of its own. memory.max is a hard limit, at which the group reclaims its own pages and at last is killed; \
-         memory.low and memory.min protect its pages from the reclaim of others. Not modelled in the engine, which has one set of lists and limits \
-         for all tasks. Real kernels have them: [groups] in an experiment, `cgexec -g GROUP` in its command.",
+         memory.low and memory.min protect its pages from the reclaim of others. Real kernels and models since linux-6.1 have them: [groups] in an \
+         experiment, `cgexec -g GROUP` in its command.",
         &["memory.high", "OOM"],
     ),
     word(
         "memory.high",
         &["memory.high events"],
         "The soft limit of a control group (v2): above it each task of the group reclaims and is made to sleep on its way back to user \
-         space, up to two seconds at a time, which looks like a hang without I/O. Not modelled in the engine; in real kernels it is `high` of [groups].",
+         space, up to two seconds at a time, which looks like a hang without I/O. It is `high` of [groups] in an experiment.",
         &["cgroup"],
     ),
     word(
