@@ -49,7 +49,9 @@ fn completed(s: &RunSpec) -> RunResult {
 
 /// Returns a figure of a group, 0 if the run does not have it.
 fn of(r: &RunResult, name: &str) -> f64 {
-    r.metrics.get(&format!("group.{name}")).map_or(0.0, |m| m.value)
+    r.metrics
+        .get(&format!("group.{name}"))
+        .map_or(0.0, |m| m.value)
 }
 
 fn elapsed(r: &RunResult) -> f64 {
@@ -99,7 +101,12 @@ fn a_program_that_does_not_fit_is_killed() {
     assert_eq!(of(&killed, "pod.oom_kill"), 1.0);
     assert!(of(&killed, "pod.oom") >= 1.0);
     assert!(killed.metrics.contains_key("group.pod.first_kill"));
-    assert!(killed.notes.iter().any(|n| n.contains("at the limit of its group `pod`")));
+    assert!(
+        killed
+            .notes
+            .iter()
+            .any(|n| n.contains("at the limit of its group `pod`"))
+    );
     let fits = completed(&with(256, &[("pod", max(128))], eats));
     assert_eq!(of(&fits, "pod.oom_kill"), 0.0);
 
@@ -173,8 +180,8 @@ fn low_and_min_protect_a_cache() {
     assert_eq!(cached(min), (0.0, 0.0));
 }
 
-/// If all memory is under `low`, it is broken, which is an event; `min` is not, and the request runs
-/// out of memory.
+/// If all memory is under `low`, it is broken, which is an event; `min` is not, and the request
+/// runs out of memory.
 #[test]
 fn low_is_broken_where_nothing_else_is_left() {
     let command = "cgexec -g pod dd if=/dev/zero of=c bs=1M count=200";
@@ -222,13 +229,17 @@ fn dirtiers_are_held_to_their_groups_share() {
     assert!(held > 1.0 && free < 0.5, "{held} and {free}");
 }
 
-/// The same run without groups, and with a group that no limit and no protection reaches, differs in
-/// no counter of the machine.
+/// The same run without groups, and with a group that no limit and no protection reaches, differs
+/// in no counter of the machine.
 #[test]
 fn groups_that_nothing_reaches_change_nothing() {
     let plain = with(256, &[], "dd if=/dev/zero of=a bs=1M count=100");
     let group = [("pod", max(200))];
-    let grouped = with(256, &group, "cgexec -g pod dd if=/dev/zero of=a bs=1M count=100");
+    let grouped = with(
+        256,
+        &group,
+        "cgexec -g pod dd if=/dev/zero of=a bs=1M count=100",
+    );
     let (a, b) = (completed(&plain), completed(&grouped));
     for name in ["pgscan_kswapd", "pgsteal_kswapd", "pgfree", "nr_dirtied"] {
         assert_eq!(a.counters.get(name), b.counters.get(name), "{name}");

@@ -16,7 +16,10 @@ const DRAWS: u64 = 6000;
 
 /// Keys that are not drawn, with the reason for each.
 const LEFT_OUT: [(&str, &str); 22] = [
-    ("groups", "memory control groups: each needs a program that runs in it"),
+    (
+        "groups",
+        "memory control groups: each needs a program that runs in it",
+    ),
     ("groups.*", "as groups"),
     ("groups.*.cpu_weight", "as groups"),
     ("groups.*.high", "as groups"),

@@ -134,9 +134,8 @@ fn group(entry: &Entry, above: &str, all: &mut Vec<Group>) -> Result<(), Diagnos
         .try_for_each(|entry| group(entry, &above, all))
 }
 
-/// Refuses weights in an experiment with the model `policy`, which has none: schedulers of the model
-/// know no groups, and `io` would turn on a writeback for each group. `node` is the value of
-/// `groups`.
+/// Refuses weights in an experiment with the model `policy`, which has none: the model's schedulers
+/// know no groups. `node` is the value of `groups`.
 fn no_weights(node: &Node, groups: &[Group], policy: &str) -> Result<(), Diagnostic> {
     for group in groups {
         let s = &group.settings;

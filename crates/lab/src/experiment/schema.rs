@@ -35,8 +35,8 @@ struct ExperimentFile {
     guest: Option<String>,
     /// The workload that runs.
     workload: WorkloadTable,
-    /// Memory control groups (cgroup v2), in real kernels and models of 6.1 and later. A table inside
-    /// a group's is a group inside it: [groups.web.worker].
+    /// Memory control groups (cgroup v2), in real kernels and models of 6.1 and later. A table
+    /// inside a group's is a group inside it: [groups.web.worker].
     #[serde(default)]
     groups: BTreeMap<String, sim::spec::GroupSettings>,
     /// Policies defined by this experiment.

@@ -206,8 +206,8 @@ pub(crate) fn place_bits(zones: usize, groups: usize) -> u32 {
 }
 
 impl<W: World> Groups<W> {
-    /// Makes the groups of a machine with so many zones, nodes, CPUs and devices; the heads of their lists
-    /// begin at sentinel `first`.
+    /// Makes the groups of a machine with so many zones, nodes, CPUs and devices; the heads of
+    /// their lists begin at sentinel `first`.
     ///
     /// # Panics
     /// If there are more than [`MAX_GROUPS`] groups, or one stands before its parent.

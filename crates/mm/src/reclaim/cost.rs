@@ -109,8 +109,9 @@ impl<W: World> Mm<W> {
         self.policy.lru_stats == LruStats::Flushed && self.node_lru()
     }
 
-    /// Returns the number of pages on an LRU list of zone `z`, or its node, or of a group there with
-    /// the groups inside it, as the balance of reclaim sees it (possibly as of the last flush).
+    /// Returns the number of pages on an LRU list of zone `z`, or its node, or of a group there
+    /// with the groups inside it, as the balance of reclaim sees it (possibly as of the last
+    /// flush).
     pub(crate) fn known_size(&self, z: usize, group: u32, lru: Lru) -> u64 {
         match self.lru_stats_flushed() {
             true => self.costs(z, group).flushed[lru as usize].get(),

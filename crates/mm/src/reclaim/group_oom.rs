@@ -59,8 +59,8 @@ impl<W: World> Mm<W> {
         whole
     }
 
-    /// Returns the report of a kill in the group `over`, in the words of 6.12: its memory and limit,
-    /// its processes, and the one that is killed.
+    /// Returns the report of a kill in the group `over`, in the words of 6.12: its memory and
+    /// limit, its processes, and the one that is killed.
     pub(super) fn group_report(
         &self,
         over: u32,

@@ -150,8 +150,8 @@ impl<W: World> Mm<W> {
         false
     }
 
-    /// Frees at least `n` pages of a group and the groups inside it, if it can; at least 32. Returns
-    /// the number of pages freed.
+    /// Frees at least `n` pages of a group and the groups inside it, if it can; at least 32.
+    /// Returns the number of pages freed.
     pub(crate) async fn try_to_free_group_pages(&self, target: u32, n: u64) -> u64 {
         let highest = ZONE_TYPES - 1;
         let most = n.max(SWAP_CLUSTER_MAX);
@@ -174,8 +174,8 @@ impl<W: World> Mm<W> {
         sc.nr_reclaimed
     }
 
-    /// Scans the group `sc.target` on all nodes, from `node` on, at one priority after another, until
-    /// enough is freed.
+    /// Scans the group `sc.target` on all nodes, from `node` on, at one priority after another,
+    /// until enough is freed.
     async fn scan_target(&self, node: u32, sc: &mut ScanControl) {
         for priority in (0..=DEF_PRIORITY).rev() {
             sc.priority = priority;

@@ -180,10 +180,14 @@ impl<W: World> Mm<W> {
     /// in the order of the batch, and empties the batch; the batch's lock is held.
     pub(crate) fn drain_add(&self, pv: &Pagevec<W>, lru: Lru) {
         let n = pv.n.get() as usize;
+        let groups = self.has_groups();
         let mut i = 0;
         while i < n {
             let z = self.frames.zone(pv.pages[i].get());
-            let group = self.frames.page(pv.pages[i].get()).group();
+            let group = match groups {
+                true => self.frames.page(pv.pages[i].get()).group(),
+                false => 0,
+            };
             let zone = self.lru_home(z);
             let mut moved = 0;
             zone.lru_lock.with(|| {
@@ -194,7 +198,7 @@ impl<W: World> Mm<W> {
                 for pfn in pv.pages[i..n].iter().map(Word32::get) {
                     let page = frames.page(pfn);
                     let before = page.flags();
-                    if zone_of(before) != z || page.group() != group {
+                    if zone_of(before) != z || groups && page.group() != group {
                         break;
                     }
                     debug_assert!(before & flag::LRU == 0 && Lru::of(before) == lru);

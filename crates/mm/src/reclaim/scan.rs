@@ -188,8 +188,8 @@ impl<W: World> Mm<W> {
         self.lru_home(z).pages_scanned.get() < self.zone_reclaimable_pages(z) * 6
     }
 
-    /// Returns true if the inactive anonymous list of zone `z` (or its node), or of a group on it, is
-    /// too short for its active list; false without swap.
+    /// Returns true if the inactive anonymous list of zone `z` (or its node), or of a group on it,
+    /// is too short for its active list; false without swap.
     pub(crate) fn inactive_anon_is_low(&self, z: usize, group: u32) -> bool {
         if self.config.swap_slots == 0 {
             return false;

@@ -135,8 +135,8 @@ impl<W: World> Mm<W> {
     }
 
     /// Returns true if a device's flusher has background work: more dirty pages in the machine than
-    /// the background limit, or, since 3.2, more of the device's than its share of that limit; or so
-    /// many in a memory control group.
+    /// the background limit, or, since 3.2, more of the device's than its share of that limit; or
+    /// so many in a memory control group.
     fn over_background(&self, bdi: u32) -> bool {
         let limits = self.dirty_limits();
         let reclaimable = self.stat.global(ZoneStat::NrFileDirty);

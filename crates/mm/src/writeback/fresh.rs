@@ -118,11 +118,21 @@ impl<W: World> Mm<W> {
         fresh: Fresh,
         ready: Option<impl FnMut(u32) -> bool>,
     ) -> (u32, FreshEnd) {
-        let group = self.charged_group(fresh.gfp);
-        if group == 0 {
-            return self.make_fresh_pages(fresh, ready, 0);
+        match self.charged_group(fresh.gfp) {
+            0 => self.make_fresh_pages(fresh, ready, 0),
+            group => self.fresh_charged(fresh, ready, group),
         }
-        // The group is charged for all pages before the first, and gets back what was not made.
+    }
+
+    /// Does [`Self::fresh_pages`] for a task in a memory control group, which is charged for all
+    /// pages before the first, and gets back what was not made.
+    #[inline(never)]
+    fn fresh_charged(
+        &self,
+        fresh: Fresh,
+        ready: Option<impl FnMut(u32) -> bool>,
+        group: u32,
+    ) -> (u32, FreshEnd) {
         let charged = self.charge_at_once(group, fresh.most);
         if charged == 0 {
             return (0, FreshEnd::Short(self.world.now()));
@@ -138,6 +148,7 @@ impl<W: World> Mm<W> {
     }
 
     /// Does [`Self::fresh_pages`] for pages that are charged to `group` (0: none).
+    #[inline(always)]
     fn make_fresh_pages(
         &self,
         fresh: Fresh,

@@ -161,7 +161,9 @@ impl<const T: bool> TaskHost<'_, T> {
                 page += 1;
             }
             self.mm.world.note_moved(n * 4096);
-            self.owed_to_group().await;
+            if self.mm.is_over_high() {
+                self.mm.handle_over_high().await;
+            }
             self.mm.world.relax().await;
             at += n;
         }

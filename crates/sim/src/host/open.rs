@@ -41,7 +41,9 @@ impl<const T: bool> TaskHost<'_, T> {
         if let Object::File(_) = o.object {
             self.mm.world.note_moved(n);
         }
-        self.owed_to_group().await;
+        if self.mm.is_over_high() {
+            self.mm.handle_over_high().await;
+        }
         Ok(n)
     }
 
@@ -76,7 +78,9 @@ impl<const T: bool> TaskHost<'_, T> {
                 return Err(HostError::Io(self.path(o.fd)));
             }
         }
-        self.owed_to_group().await;
+        if self.mm.is_over_high() {
+            self.mm.handle_over_high().await;
+        }
         Ok(o.pos)
     }
 

@@ -138,15 +138,6 @@ impl<const T: bool> TaskHost<'_, T> {
         }
     }
 
-    /// Reclaims and waits where the task returns to user mode, for a memory control group above
-    /// `memory.high`.
-    #[inline(always)]
-    pub(super) async fn owed_to_group(&self) {
-        if self.mm.is_over_high() {
-            self.mm.handle_over_high().await;
-        }
-    }
-
     /// Returns true if a process has threads and none of them was killed.
     fn lives(&self, pid: Pid) -> bool {
         let mut threads = self.mm.threads_of(pid).peekable();

@@ -381,8 +381,8 @@ impl Sampler {
         }
     }
 
-    /// Appends a sample taken at `time` nanoseconds to the series, with the levels of memory control
-    /// groups; the first sample defines the columns. Thins the series when it is too long.
+    /// Appends a sample taken at `time` nanoseconds to the series, with the levels of memory
+    /// control groups; the first sample defines the columns. Thins the series when it is too long.
     fn put(&mut self, time: u64, row: Row, groups: &[(String, f64)]) {
         self.series.t.push(time as f64 / 1e9);
         if self.series.columns.is_empty() {

@@ -9,8 +9,8 @@ const IDLE: Doing = Doing::new(0);
 
 /// The pressure of all groups of a machine.
 pub(super) struct GroupPressure {
-    /// The groups, the first of which is group 1: the number of the one that each lies in (0: none),
-    /// and its accounts.
+    /// The groups, the first of which is group 1: the number of the one that each lies in (0:
+    /// none), and its accounts.
     groups: Box<[(u32, Pressure)]>,
     /// The group of each CPU's current task; 0: none.
     on_cpu: Box<[Cell<u32>]>,
@@ -44,8 +44,8 @@ impl GroupPressure {
         }
     }
 
-    /// Does [`Pressure::set_on_cpu`] for the current task of CPU `c`, of `group`; `None`: the CPU has
-    /// no current task.
+    /// Does [`Pressure::set_on_cpu`] for the current task of CPU `c`, of `group`; `None`: the CPU
+    /// has no current task.
     #[inline]
     pub fn set_on_cpu(&self, c: usize, group: u32, on_cpu: Option<bool>, now: u64) {
         if self.groups.is_empty() {
