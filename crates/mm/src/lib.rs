@@ -34,7 +34,7 @@ use cache::{mapping, metadata, mmap, swap, tree};
 use inodes::table;
 use memory::zone::{LRU_LISTS, Zone};
 use memory::{
-    buddy, frame, group, hint, mobility, node, numa, pcp, pcp_high, slab, task, watermark, zone,
+    buddy, frame, group, hint, mobility, node, numa, pcp, pcp_high, slab, task, watermark,
 };
 use reclaim::{auto, boost, cost, eviction, lru};
 use watch::{tracker, vmstat};
@@ -164,8 +164,6 @@ pub struct Mm<W: World> {
     pub(crate) pressure_scanned: W::U64,
     /// The memory control groups; no entries on a machine without.
     pub(crate) groups: group::Groups<W>,
-    /// Bits of a shadow that hold the place of an evicted page.
-    pub(crate) place_bits: u32,
     /// First sentinel of the tasks' isolated lists.
     task_lists: Pfn,
 }
@@ -232,16 +230,13 @@ impl<W: World> Mm<W> {
         let slab_lists = task_lists + config.max_tasks;
         let group_lists = slab_lists + table::caches(config.max_supers);
         let sentinels = group_lists + group::sentinels(&config.groups, nodes) - zone_lists;
-        let order = zone::default_order(&config.zones, nodes);
         let zones = Self::zones_of(&config, &policy, [zone_lists, per_zone, free_lists]);
         let frames = total as u32;
         let pool = footprint::tree_pool(frames);
         let reclaim_groups = reclaim_groups(&policy, zones.len(), nodes);
         let mm = Self {
             frames: frame::Frames::new(frames, sentinels)?,
-            nodes: (0..nodes)
-                .map(|n| node::Node::new(&config.zones, nodes, n, order))
-                .collect(),
+            nodes: node::nodes(&config.zones, nodes),
             mappings: heap::filled("the files", config.max_mappings as usize, |_| {
                 mapping::Mapping::new()
             })?,
@@ -268,22 +263,8 @@ impl<W: World> Mm<W> {
             watched: bytemuck::Zeroable::zeroed(),
             bdis_used: bytemuck::Zeroable::zeroed(),
             bdi_stat_batch: bdi::stat_batch(config.cpus),
-            swap: swap::Swap::new(
-                config.swap_slots,
-                policy.workingset_anon,
-                !config.groups.is_empty(),
-            )?,
-            place_bits: group::place_bits(zones.len(), config.groups.len()),
-            groups: group::Groups::new(
-                &config.groups,
-                [
-                    zones.len(),
-                    nodes as usize,
-                    config.cpus,
-                    config.max_bdis as usize,
-                ],
-                group_lists,
-            ),
+            swap: swap::Swap::new(&config, &policy)?,
+            groups: group::Groups::new(&config, group_lists),
             regions: mmap::Regions::new(),
             caches: table::new_caches(config.max_supers, slab_lists),
             inodes: table::Inodes::new(&config, nodes)?,

@@ -9,7 +9,7 @@ use crate::memory::group::GroupEvent;
 use crate::memory::zone::Lru;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::{ShortLock, Word32, Word64, World, Writepage};
-use crate::{Mm, Pfn};
+use crate::{Config, Mm, Pfn, Policy};
 use heap::NoMemory;
 
 /// Slots that are handed out before a new cluster is looked for.
@@ -40,7 +40,9 @@ pub(crate) struct Swap<W: World> {
 impl<W: World> Swap<W> {
     /// Makes a swap area of `slots` free slots; with `shadows`, each can keep the shadow of its
     /// page.
-    pub fn new(slots: u32, shadows: bool, groups: bool) -> Result<Self, NoMemory> {
+    pub fn new(config: &Config, policy: &Policy) -> Result<Self, NoMemory> {
+        let (slots, shadows) = (config.swap_slots, policy.workingset_anon);
+        let groups = !config.groups.is_empty();
         let what = "the swap area's slots";
         let s = Self {
             count: heap::zeroed(what, slots as usize)?,

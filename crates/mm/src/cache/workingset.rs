@@ -56,7 +56,7 @@ impl<W: World> Mm<W> {
     /// Returns the shift of the page's place in a shadow.
     #[inline(always)]
     fn place_shift(&self) -> u32 {
-        SHADOW_BITS - self.place_bits
+        SHADOW_BITS - self.groups.place_bits
     }
 
     /// Returns the clock of evictions of the lists of zone `z` or its node, or of a group there.

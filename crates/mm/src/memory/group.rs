@@ -7,11 +7,10 @@
 //! ([`GROUP_SHIFT`](crate::memory::frame::GROUP_SHIFT)). Each group has lists on each node; the
 //! root's are those of the node. A machine without groups has empty tables.
 
-use crate::Mm;
-use crate::Pfn;
 use crate::memory::node::Costs;
 use crate::memory::zone::{LRU_LISTS, Lru};
 use crate::world::{Word32, Word64, World};
+use crate::{Config, Mm, Pfn};
 
 /// The most groups that a machine can have.
 pub const MAX_GROUPS: usize = (1 << (32 - crate::memory::frame::GROUP_SHIFT)) - 1;
@@ -22,7 +21,7 @@ pub const NO_LIMIT: u64 = u64::MAX;
 /// Pages that a group is charged for at a time (`MEMCG_CHARGE_BATCH`).
 pub(crate) const CHARGE_BATCH: u64 = 64;
 
-/// What a group may have, in pages.
+/// The limits and protections of a group, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupLimits {
     /// `memory.max`: above it the group reclaims from itself, or a program of it is killed.
@@ -165,6 +164,8 @@ pub(crate) struct Groups<W: World> {
     nodes: usize,
     /// The sentinel of the first list of group 1 on node 0.
     first: Pfn,
+    /// Bits of a shadow that hold the place of an evicted page.
+    pub(crate) place_bits: u32,
 }
 
 impl<W: World> Group<W> {
@@ -200,20 +201,22 @@ pub(crate) fn sentinels(groups: &[GroupConfig], nodes: u32) -> u32 {
 
 /// Returns the bits of a shadow that hold the zone and the group of an evicted page: 8, or more
 /// where there are many groups.
-pub(crate) fn place_bits(zones: usize, groups: usize) -> u32 {
+fn place_bits(zones: usize, groups: usize) -> u32 {
     let places = zones * (groups + 1);
     8.max(usize::BITS - (places - 1).leading_zeros())
 }
 
 impl<W: World> Groups<W> {
-    /// Makes the groups of a machine with so many zones, nodes, CPUs and devices; the heads of
+    /// Makes the groups of a machine; the heads of
     /// their lists begin at sentinel `first`.
     ///
     /// # Panics
     /// If there are more than [`MAX_GROUPS`] groups, or one stands before its parent.
-    pub(crate) fn new(config: &[GroupConfig], sizes: [usize; 4], first: Pfn) -> Self {
+    pub(crate) fn new(machine: &Config, first: Pfn) -> Self {
+        let config = &machine.groups[..];
         assert!(config.len() <= MAX_GROUPS, "{} groups", config.len());
-        let [zones, nodes, cpus, bdis] = sizes;
+        let (zones, nodes) = (machine.zones.len(), machine.nodes() as usize);
+        let (cpus, bdis) = (machine.cpus, machine.max_bdis as usize);
         let n = if config.is_empty() {
             0
         } else {
@@ -264,6 +267,7 @@ impl<W: World> Groups<W> {
             zones,
             nodes,
             first,
+            place_bits: place_bits(zones, config.len()),
         }
     }
 
@@ -547,29 +551,34 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the levels of a group and the groups inside it, in pages: anonymous, page cache, of
-    /// that dirty, under writeback, and on an active list. Looks at every frame.
-    pub fn group_levels(&self, group: u32) -> [u64; 5] {
+    /// Returns the levels of each group with the groups inside it, in pages, the root first:
+    /// anonymous, page cache, of that dirty, under writeback, and on an active list. Looks at every
+    /// frame once.
+    pub fn group_levels(&self) -> Vec<[u64; 5]> {
         use crate::memory::frame::flag;
-        let below = group..self.groups.group(group).end;
-        let mut levels = [0; 5];
+        let mut levels = vec![[0; 5]; self.groups.all.len()];
         for pfn in 0..self.frames.len() {
             let page = self.frames.page(pfn);
             let f = page.flags();
-            if f & flag::USED == 0 || !below.contains(&page.group()) {
+            if f & (flag::CACHED | flag::ANON) == 0 || page.group() == 0 {
                 continue;
             }
             let file = f & flag::CACHED != 0;
             let of = [
-                f & flag::ANON != 0,
+                !file,
                 file,
                 file && f & flag::DIRTY != 0,
                 file && f & flag::WRITEBACK != 0,
                 file && f & flag::ACTIVE != 0,
             ];
-            for (level, is) in levels.iter_mut().zip(of) {
+            for (level, is) in levels[page.group() as usize].iter_mut().zip(of) {
                 *level += u64::from(is);
             }
+        }
+        for g in (1..levels.len()).rev() {
+            let own = levels[g];
+            let above = &mut levels[self.groups.group(g as u32).parent as usize];
+            above.iter_mut().zip(own).for_each(|(sum, n)| *sum += n);
         }
         levels
     }

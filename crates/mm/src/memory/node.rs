@@ -3,7 +3,7 @@
 use crate::memory::fair::FairLists;
 #[cfg(doc)]
 use crate::memory::zone::Lru;
-use crate::memory::zone::{ZonelistOrder, zonelist};
+use crate::memory::zone::{self, ZonelistOrder, zonelist};
 use crate::memory::zonelist_cache::FullZones;
 use crate::world::{ShortLock, Word32, World};
 use crate::{ZONE_TYPES, ZoneInfo};
@@ -76,6 +76,14 @@ pub struct Node<W: World> {
     pub(crate) costs: Costs<W>,
     /// Guards the request to kswapd (order and classzone).
     lock: W::Lock,
+}
+
+/// Makes a machine's `n` nodes, with their fallback lists in the default order of zones.
+pub(crate) fn nodes<W: World>(zones: &[ZoneInfo], n: u32) -> Box<[Node<W>]> {
+    let order = zone::default_order(zones, n);
+    (0..n)
+        .map(|node| Node::new(zones, n, node, order))
+        .collect()
 }
 
 impl<W: World> Node<W> {

@@ -72,6 +72,22 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Returns the group of the calling task; 0: none.
+    #[inline(always)]
+    pub(super) fn own_group(&self) -> u32 {
+        match self.has_groups() {
+            true => self.current_group(),
+            false => 0,
+        }
+    }
+
+    /// Returns where the dirty pages of the calling task's group stand; `None`: it is in none.
+    #[inline(always)]
+    pub(super) fn own_domain(&self, machine: Limits, dirty: u64) -> Option<Domain> {
+        let group = self.own_group();
+        (group != 0).then(|| self.group_domain(group, machine, dirty))
+    }
+
     /// Returns where the dirty pages of a group stand, by the machine's limits and its `dirty`
     /// pages with those under writeback. The group's part of the limits is that of its page cache
     /// and of the clean memory that it could still use.

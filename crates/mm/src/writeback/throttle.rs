@@ -128,17 +128,22 @@ impl<W: World> Mm<W> {
     }
 
     /// Returns where a device's dirty pages stand, when the machine has `dirty` dirty pages and
-    /// pages under writeback.
+    /// pages under writeback. For a task in a memory control group only those of the group's files
+    /// count as the device's.
     pub(crate) fn position(&self, bdi: u32, limits: Limits, dirty: u64) -> Position {
         let bdi_thresh = self.bdi_dirty_limit(bdi, limits.dirty);
-        let [reclaimable, writeback] = self.bdi_dirty_against(bdi, bdi_thresh);
+        let own = self.own_group();
+        let bdi_dirty = match own {
+            0 => self.bdi_dirty_against(bdi, bdi_thresh).iter().sum(),
+            group => self.owned_dirty(bdi, group),
+        };
         Position {
             freerun: limits.freerun(),
             limit: self.writeback.limit.get().max(limits.dirty),
             thresh: limits.dirty,
             dirty,
             bdi_thresh,
-            bdi_dirty: reclaimable + writeback,
+            bdi_dirty,
             bandwidth: self.write_bandwidth(bdi),
         }
     }
@@ -221,12 +226,8 @@ impl<W: World> Mm<W> {
         let reclaimable = self.stat.global(ZoneStat::NrFileDirty);
         let dirty = reclaimable + self.stat.global(ZoneStat::NrWriteback);
         let limits = self.dirty_limits();
-        let group = match self.has_groups() {
-            true => self.current_group(),
-            false => 0,
-        };
         // The limits of the task's memory control group hold beside the machine's.
-        let domain = (group != 0).then(|| self.group_domain(group, limits, dirty));
+        let domain = self.own_domain(limits, dirty);
         let mut seen = Seen {
             limits,
             reclaimable,
@@ -240,10 +241,8 @@ impl<W: World> Mm<W> {
         if dirty <= limits.freerun() && domain.is_none_or(|d| d.runs_free()) {
             pace.paused.set(now);
             pace.dirtied.set(0);
-            let mut poll = poll_interval(dirty, limits.dirty);
-            if let Some(d) = domain {
-                poll = poll.min(poll_interval(d.dirty, d.limits.dirty));
-            }
+            let of_group = domain.map_or(u64::MAX, |d| poll_interval(d.dirty, d.limits.dirty));
+            let poll = poll_interval(dirty, limits.dirty).min(of_group);
             pace.poll.set(poll as u32);
             self.leave_balance_loop(bdi, &seen);
             return None;
@@ -251,10 +250,7 @@ impl<W: World> Mm<W> {
         if !self.flusher_busy(bdi) {
             self.start_background_writeback(bdi);
         }
-        let mut p = self.position(bdi, limits, dirty);
-        if group != 0 {
-            p.bdi_dirty = self.owned_dirty(bdi, group);
-        }
+        let p = self.position(bdi, limits, dirty);
         let of_group = domain.map(|d| (d, self.group_position(bdi, &d)));
         seen.exceeded = p.exceeds() || of_group.is_some_and(|(_, p)| p.exceeds());
         if seen.exceeded || each_look {
@@ -269,10 +265,7 @@ impl<W: World> Mm<W> {
             }
             self.update_bandwidth(bdi);
         }
-        // The stricter of both holds.
-        if let Some((_, strict)) = of_group.filter(|(_, of_group)| of_group.ratio() < p.ratio()) {
-            p = strict;
-        }
+        let p = stricter(p, of_group.map(|(_, p)| p));
         let base = device.rate.base.get();
         let rate = (base * p.ratio()) >> RATIO_BITS;
         // Ticks that the pages may take at the task's rate (`period`), and how many of them are
@@ -384,6 +377,15 @@ impl<W: World> Mm<W> {
         if seen.reclaimable > seen.limits.background && !self.flusher_busy(bdi) {
             self.start_background_writeback(bdi);
         }
+    }
+}
+
+/// Returns the position that lets a task dirty less: the machine's, or that of its memory control
+/// group.
+fn stricter(machine: Position, group: Option<Position>) -> Position {
+    match group {
+        Some(group) if group.ratio() < machine.ratio() => group,
+        _ => machine,
     }
 }
 

@@ -60,13 +60,13 @@ fn what_cost_more_is_scanned_less() {
     assert!(anon == 0 && cache > 200, "cache alone: {anon} {cache}");
     // A file page came back: the active pages have to be scanned too, and both kinds share the
     // scan.
-    mm.note_activated(0, true);
+    mm.note_activated(0, 0, true);
     let (anon, cache) = scan();
     assert!(
         anon > 0 && cache > 0 && anon.abs_diff(cache) < cache,
         "{anon} {cache}"
     );
-    mm.note_cost(0, false, 20, 0);
+    mm.note_cost((0, 0), false, 20, 0);
     let (less, more) = scan();
     assert!(
         less < anon && more > cache,
@@ -93,15 +93,15 @@ fn what_is_looked_at_for_nothing_costs_since_6_2() {
             mm.world.sleep(SECOND).await;
         });
         settled(&mm);
-        mm.note_activated(0, true);
+        mm.note_activated(0, 0, true);
         // One page came back, and 500 anonymous ones are in use.
-        mm.note_cost(0, true, 1, 0);
+        mm.note_cost((0, 0), true, 1, 0);
         let before = scan();
-        mm.note_cost(0, false, 0, 500);
+        mm.note_cost((0, 0), false, 0, 500);
         let after = scan();
         assert_eq!(after < before, shorter, "{what:?}: {before}, {after}");
         // A page that was written costs with both values.
-        mm.note_cost(0, false, 100, 0);
+        mm.note_cost((0, 0), false, 100, 0);
         assert!(scan() < after, "{what:?}");
     }
 }

@@ -41,7 +41,7 @@ fn above_100_anonymous_memory_goes_first() {
         mm.world.sleep(SECOND).await;
     });
     settled(&mm);
-    mm.note_activated(0, true);
+    mm.note_activated(0, 0, true);
     let scan = |swappiness| {
         write(&mm, |s| s.swappiness = swappiness);
         let mut sc = ScanControl::new(32, 0, Gfp::USER, 3, true);

@@ -304,7 +304,7 @@ fn only_the_working_set_costs() {
     let costs = || mm.nodes[0].costs.cost[1].get();
     let flags = mm.frames.flags(pfn);
     for (was, costs_more) in [(0, false), (flag::WORKINGSET, true)] {
-        let shadow = mm.aged_shadow(flags | was);
+        let shadow = mm.aged_shadow(flags | was, 0);
         let before = costs();
         assert!(mm.refault(pfn, shadow, true), "it was away for a moment");
         assert_eq!(costs() > before, costs_more);

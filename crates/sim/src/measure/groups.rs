@@ -3,7 +3,7 @@
 use crate::SimMm;
 use crate::result::Metric;
 use crate::sched::Stall;
-use crate::spec::{Group, Limit};
+use crate::spec::{Group, Groups, Limit};
 use mm::SECOND;
 use mm::memory::group::{GroupConfig, GroupEvent, GroupLimits, NO_LIMIT};
 use std::collections::BTreeMap;
@@ -75,9 +75,17 @@ fn parent(name: &str, groups: &[Group]) -> u32 {
 }
 
 /// Returns the number of a group; 0: there is none of that name.
-pub fn number(name: &str, groups: &[Group]) -> u32 {
+fn number(name: &str, groups: &[Group]) -> u32 {
     let at = groups.iter().position(|group| group.name == name);
     at.map_or(0, |at| at as u32 + 1)
+}
+
+/// Returns the names of all groups, and the number of the one that the whole workload runs in; 0:
+/// none.
+pub fn names(groups: &Groups) -> (Vec<String>, u32) {
+    let names = groups.all.iter().map(|group| group.name.clone()).collect();
+    let whole = groups.of_workload.as_deref();
+    (names, whole.map_or(0, |name| number(name, &groups.all)))
 }
 
 /// Returns the levels of all groups for a series: the columns' names, and pages.
@@ -99,6 +107,10 @@ pub fn figures<const T: bool>(
     (start, end): (u64, u64),
     into: &mut BTreeMap<String, Metric>,
 ) {
+    if !mm.has_groups() {
+        return;
+    }
+    let levels = mm.group_levels();
     for (g, name) in (1..).zip(&mm.world.groups) {
         let mut put = |figure: &str, unit, value: f64| {
             into.insert(format!("group.{name}.{figure}"), Metric { unit, value });
@@ -113,7 +125,7 @@ pub fn figures<const T: bool>(
             }
         }
         put("peak", "pages", mm.group_pages(g)[2] as f64);
-        for (figure, pages) in AT_END.into_iter().zip(mm.group_levels(g)) {
+        for (figure, pages) in AT_END.into_iter().zip(levels[g as usize]) {
             put(figure, "pages", pages as f64);
         }
         let kills = mm.world.oom_kills.borrow();

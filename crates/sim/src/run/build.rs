@@ -279,10 +279,7 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
     }
     world.left_to_worker = spec.policy.plugs == Plugs::Worker && kblockd::is_there(&spec.policy);
     world.wbt_by_task = spec.policy.writeback_throttling == WritebackThrottling::Wbt;
-    let named = spec.groups.all.iter();
-    world.groups = named.map(|group| group.name.clone()).collect();
-    let of_workload = spec.groups.of_workload.as_deref();
-    world.group_of_workload = of_workload.map_or(0, |name| groups::number(name, &spec.groups.all));
+    (world.groups, world.group_of_workload) = groups::names(&spec.groups);
     if spec.monitors {
         world.record_event = p.cost_trace_event as u64;
     }
