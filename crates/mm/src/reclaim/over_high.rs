@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(delay(10_100, 64), 6);
         // Five percent: 25 times as long; twice the pages: twice as long.
         assert_eq!(delay(10_500, 64), 159);
-        assert_eq!(delay(10_500, 128), 319);
+        assert_eq!(delay(10_500, 128), 318);
         // Never more than two seconds.
         assert_eq!(delay(20_000, 64), 2000);
     }

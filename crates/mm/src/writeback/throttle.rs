@@ -226,7 +226,6 @@ impl<W: World> Mm<W> {
         let reclaimable = self.stat.global(ZoneStat::NrFileDirty);
         let dirty = reclaimable + self.stat.global(ZoneStat::NrWriteback);
         let limits = self.dirty_limits();
-        // The limits of the task's memory control group hold beside the machine's.
         let domain = self.own_domain(limits, dirty);
         let mut seen = Seen {
             limits,
