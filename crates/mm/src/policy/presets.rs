@@ -156,9 +156,10 @@ presets! {
         mapped_readahead: MappedReadahead::PreviousFault, "a fault behind its neighbour's counts as reading in order";
     }
 
-    /// 3.0 before four corrections of kswapd that were posted on 24 June 2011 and merged between the
-    /// sixth and the seventh release candidate: kswapd sleeps less readily, and calls the shrinkers
-    /// for zones that have enough free pages. Writeback from reclaim was measured on this candidate.
+    /// 3.0 before four corrections of kswapd, posted on 24 June 2011 and, by the dates, merged
+    /// between the sixth and the seventh release candidate: kswapd sleeps less readily, and calls
+    /// the shrinkers for zones that have enough free pages. The thread of writeback from reclaim
+    /// names this candidate as its base.
     linux_3_0_rc6 "linux-3.0-rc6", (3, 0), "July 2011",
     baseline of "writeback from reclaim, by the thread's own words" "docs/series/writeback-from-reclaim.md", on linux_3_0 {
         kswapd_slab: KswapdSlab::EveryZone, "kswapd calls the shrinkers for every zone";

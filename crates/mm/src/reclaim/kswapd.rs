@@ -334,8 +334,9 @@ impl<W: World> Mm<W> {
 
     /// Returns true if the kswapd of node `nid` must not sleep yet. Where zones have the lists:
     /// some zone up to `classzone` (any, with `kswapd_sleep_check = "all-zones"`) that is not
-    /// hopeless is below its high watermark, or, for a higher order, the others have too few pages. Where nodes have the lists: none of these zones
-    /// is above its high watermark, and the node is not hopeless.
+    /// hopeless is below its high watermark, or, for a higher order, the others have too few pages.
+    /// Where nodes have the lists: none of these zones is above its high watermark, and the node is
+    /// not hopeless.
     pub(crate) fn sleeping_prematurely(&self, nid: u32, order: u32, classzone: usize) -> bool {
         if self.node_lru() {
             return !self.some_balanced(nid, order, classzone)
