@@ -271,9 +271,10 @@ pub const UNKNOWN_RELEASE: &str = "6.12 (the text does not say which)";
 
 impl Settings {
     /// Returns the kernel's defaults, with what a machine's zones show of its settings:
-    /// `min_free_kbytes` is the sum of the min watermarks of all zones but HighMem and Movable (each
-    /// of which the kernel has rounded down to a page), and `watermark_scale_factor` follows from
-    /// the distance from min to low in the largest zone, unless a quarter of min decides on it.
+    /// `min_free_kbytes` is the sum of the min watermarks of all zones but HighMem and Movable
+    /// (each of which the kernel has rounded down to a page), and `watermark_scale_factor` follows
+    /// from the distance from min to low in the largest zone, unless a quarter of min decides on
+    /// it.
     pub(crate) fn of_marks(zones: &[Zone]) -> Self {
         let low = |z: &&Zone| z.name != "HighMem" && z.name != "Movable" && z.managed > 0;
         let low = || zones.iter().filter(low);

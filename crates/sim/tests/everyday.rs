@@ -1,5 +1,5 @@
-//! Commands of everyday use: `drop_caches` frees what Linux's sysctl frees, copies of trees have what
-//! their sources have, and memory is filled by size.
+//! Commands of everyday use: `drop_caches` frees what Linux's sysctl frees, copies of trees have
+//! what their sources have, and memory is filled by size.
 
 mod common;
 

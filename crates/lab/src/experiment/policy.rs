@@ -154,8 +154,8 @@ pub fn policies(name: &str, at: &Node, tables: Option<&Node>) -> Result<Vec<Name
 }
 
 /// Returns true if one of the policies that an experiment compares is a real kernel: by its name,
-/// or by its table or a base of it. `root` is the experiment's tree, which need not be valid; tables
-/// in other files are not looked into.
+/// or by its table or a base of it. `root` is the experiment's tree, which need not be valid;
+/// tables in other files are not looked into.
 pub fn names_kernel(root: &Node) -> bool {
     let is_kernel = |name: &str| {
         let mut name = name.to_owned();

@@ -447,7 +447,8 @@ fn named_by_memory(table: &Table) -> serde_json::Value {
     bytes().map_or(serde_json::Value::Null, |mib| format!("{mib}M").into())
 }
 
-/// Replaces a disk in a word (`"nvme"`, `"nvme=1T"`) and an amount of swap (`"2G"`) by their tables.
+/// Replaces a disk in a word (`"nvme"`, `"nvme=1T"`) and an amount of swap (`"2G"`) by their
+/// tables.
 ///
 /// # Errors
 /// Returns the word that is neither, at its place.

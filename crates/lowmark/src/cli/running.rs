@@ -58,8 +58,8 @@ pub struct Report {
     /// `run`
     #[arg(value_name = "RUN", required_unless_present_any = ["vmstat", "ftrace"])]
     pub runs: Vec<PathBuf>,
-    /// Two texts of /proc/vmstat of any machine, before and after; or one, which has everything since
-    /// boot
+    /// Two texts of /proc/vmstat of any machine, before and after; or one, which has everything
+    /// since boot
     #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 1..=2, conflicts_with = "runs")]
     pub vmstat: Vec<PathBuf>,
     /// Two texts of its /proc/zoneinfo

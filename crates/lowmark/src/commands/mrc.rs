@@ -42,7 +42,11 @@ impl From<&Mrc> for Request {
 /// `--out` also writes them to a results folder.
 pub fn run(args: &Mrc) -> Result<(), Failure> {
     let plan = plan(&args.into())?;
-    let title = args.trace().file_name().unwrap_or_default().to_string_lossy();
+    let title = args
+        .trace()
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
     let place = match &args.out {
         Some(dir) => {
             let terms = Terms {
@@ -145,7 +149,10 @@ mod tests {
         let expected = Some("t.csv".into());
         assert_eq!(parse(&["--trace", "t.csv"]), expected);
         assert_eq!(parse(&["t.csv"]), expected);
-        assert_eq!((parse(&[]), parse(&["t.csv", "--trace", "u"])), (None, None));
+        assert_eq!(
+            (parse(&[]), parse(&["t.csv", "--trace", "u"])),
+            (None, None)
+        );
     }
 
     fn planned(options: &[&str]) -> Result<Plan, Failure> {

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 /// (PAGE_ALLOC_COSTLY_ORDER).
 const COSTLY: i32 = 3;
 
-/// Returns the explanation of a report: five lines without line breaks of their own, in the order of
-/// the questions that a reader has. The first says what happened, the last the likely cause.
+/// Returns the explanation of a report: five lines without line breaks of their own, in the order
+/// of the questions that a reader has. The first says what happened, the last the likely cause.
 pub fn explain(report: &Report) -> Vec<String> {
     let mut lines = vec![happened(report)];
     match &report.group {

@@ -252,7 +252,8 @@ fn head(report: &mut Report, said: &str) {
     }
 }
 
-/// Takes a line of pages by kind, `active_anon:1 inactive_anon:2`; a line without any ends the part.
+/// Takes a line of pages by kind, `active_anon:1 inactive_anon:2`; a line without any ends the
+/// part.
 fn pages(report: &mut Report, said: &str) -> Result<Part, String> {
     if said.starts_with("Node ") {
         return Ok(Part::Head);

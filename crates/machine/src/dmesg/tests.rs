@@ -256,7 +256,7 @@ fn reports_of_old_kernels_are_read() {
     );
 }
 
-/// What differs decides on the cause: one change of the machine's report at a time.
+/// One change of the machine's report at a time changes the cause.
 #[test]
 fn causes_follow_from_the_figures() {
     for (from, to, cause) in [

@@ -106,8 +106,8 @@ pub(super) struct Clock {
 
 impl Clock {
     /// Returns nanoseconds since the first line. A time of day that lies more than half a day
-    /// before the line above is of the next day; one that lies less before it is as it stands (lines
-    /// of several processes need not be in order). `None`: the line has no time.
+    /// before the line above is of the next day; one that lies less before it is as it stands
+    /// (lines of several processes need not be in order). `None`: the line has no time.
     pub fn since_first(&mut self, stamp: Stamp) -> Option<u64> {
         let now = match stamp {
             Stamp::Unix(ns) => ns,

@@ -1,10 +1,10 @@
 //! Processes that fill anonymous memory: `stress-ng --vm N --vm-bytes SIZE -t TIME` and
 //! `usemem [-n N] [-r TIMES] SIZE` of vm-scalability.
 //!
-//! stress-ng's workers map their share of SIZE, write it page by page, unmap it and begin anew until
-//! the time is over; with `--vm-keep` the mapping stays, with `--vm-hang S` each round sleeps. Its
-//! methods, which differ in the values that they write, are one here. A process of usemem maps SIZE
-//! and writes it, as often as `-r` says.
+//! stress-ng's workers map their share of SIZE, write it page by page, unmap it and begin anew
+//! until the time is over; with `--vm-keep` the mapping stays, with `--vm-hang S` each round
+//! sleeps. Its methods, which differ in the values that they write, are one here. A process of
+//! usemem maps SIZE and writes it, as often as `-r` says.
 
 use crate::error::CommandError;
 use crate::host::{Advice, Host, HostResult, Map, MapId, Task, Word as Stored};
@@ -200,8 +200,8 @@ impl Program for StressNg {
 
     const METRICS: &'static [Metric] = METRICS;
 
-    /// Parses the options. The number of workers and the time are required; the bytes are 256 MiB if
-    /// they are not given, and shared by the workers as stress-ng shares them.
+    /// Parses the options. The number of workers and the time are required; the bytes are 256 MiB
+    /// if they are not given, and shared by the workers as stress-ng shares them.
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         let (mut workers, mut limit_ns, mut amount) = (None, None, Amount::Bytes(256 << 20));
         let (mut keep, mut hang_ns) = (false, 0);

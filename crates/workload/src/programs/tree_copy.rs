@@ -1,12 +1,12 @@
 //! Copies trees of files: what `cp -r`, `rsync -a` and `tar c` do.
 //!
-//! `cp -r FILE … DEST` and `rsync -a FILE … DEST` read every directory below their sources, stat each
-//! name (stat(2)), make the directories and write the files anew; a source of rsync that ends with a
-//! slash stands for its contents. rsync compares nothing with what DEST has, as on a first run, and
-//! writes no temporary names. `tar cf ARCHIVE FILE …` writes everything into one file: a header of
-//! 512 bytes each, contents in whole blocks of 512 bytes, records of 10 KiB (GNU tar). Into /dev/null
-//! GNU tar reads no contents; `-` is a pipe to a program that drops everything. An archive is not
-//! unpacked, because contents are not kept.
+//! `cp -r FILE … DEST` and `rsync -a FILE … DEST` read every directory below their sources, stat
+//! each name (stat(2)), make the directories and write the files anew; a source of rsync that ends
+//! with a slash stands for its contents. rsync compares nothing with what DEST has, as on a first
+//! run, and writes no temporary names. `tar cf ARCHIVE FILE …` writes everything into one file: a
+//! header of 512 bytes each, contents in whole blocks of 512 bytes, records of 10 KiB (GNU tar).
+//! Into /dev/null GNU tar reads no contents; `-` is a pipe to a program that drops everything. An
+//! archive is not unpacked, because contents are not kept.
 
 use super::copy::{BUFFER, copy_to, open_to_read};
 use crate::error::CommandError;
@@ -27,7 +27,7 @@ const NAME_NS: u64 = 300;
 const RSYNC: &str = "rsync -a SOURCE … DEST, both on this machine";
 const TAR: &str = "tar cf ARCHIVE PATH …";
 
-/// What is done with the files and directories of a tree.
+/// The work on the files and directories of a tree.
 pub(super) trait Visitor<H: Host> {
     /// Meets the directory `path`; `below` is its path below the root of the tree, empty for the
     /// root.

@@ -91,7 +91,7 @@ const NO_PRIORITIES: &str = "priorities of the CPU and of I/O (nice, ionice, chr
 /// A command without the programs before it that only run it.
 struct Plain {
     words: Vec<Word>,
-    /// What is to be said in the results of the programs that were taken off.
+    /// Sentences for the results on the programs that were taken off.
     said: Vec<&'static str>,
 }
 

@@ -1,9 +1,9 @@
 //! Compound commands: `( … )`, `{ …; }` and `for NAME in WORDS; do … done`.
 //!
 //! A loop is read once for each of its words, so that each pass has places of its own in the line.
-//! In the foreground the lists of a compound command stand in the script as if it were not there. In
-//! the background, or beside `&&`, they are one process: its commands run one after the other and
-//! end at the first that fails, as after `set -e`, and none of them may run in the background.
+//! In the foreground the lists of a compound command stand in the script as if it were not there.
+//! In the background, or beside `&&`, they are one process: its commands run one after the other
+//! and end at the first that fails, as after `set -e`, and none of them may run in the background.
 
 use super::{AndList, CommandError, MOST_WORDS, Parser, REDIRECTIONS, SEPARATORS, Word};
 use std::ops::Range;
@@ -180,7 +180,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Reads a loop behind its `for`, whose place is given, and returns the lists of all its passes.
+    /// Reads a loop behind its `for`, whose place is given, and returns the lists of all its
+    /// passes.
     fn for_loop(&mut self, place: Range<usize>) -> Result<Vec<AndList>, CommandError> {
         let within = Within::Loop(place.clone());
         let name = self.next_word(&within)?;

@@ -4,8 +4,9 @@
 //! continuation; `$(( … ))`; bash's `{1..16}`, once a word; lists of commands joined by `;`,
 //! newline, `&&` and `&`; `( … )`, `{ …; }` and `for NAME in WORDS; do …; done` with `$NAME` inside
 //! it; the redirections `>/dev/null`, `2>/dev/null` and `2>&1`, which have no effect here and are
-//! dropped; and one of `echo` to /proc/sys/vm/drop_caches. All other syntax (other variables, command substitution, globs, pipes, files as
-//! input or output, conditions) is refused with its place in the line.
+//! dropped; and one of `echo` to /proc/sys/vm/drop_caches. All other syntax (other variables,
+//! command substitution, globs, pipes, files as input or output, conditions) is refused with its
+//! place in the line.
 //!
 //! A [`Word`] records from where in the line each of its bytes came, so that an error about an
 //! operand can point at the wrong digit even inside quotes or an arithmetic expansion.

@@ -1,4 +1,5 @@
-//! Words of the files of memory control groups (cgroup v2), and of people's reports about containers.
+//! Words of the files of memory control groups (cgroup v2), and of people's reports about
+//! containers.
 
 use super::Word;
 use super::linux::word;

@@ -87,8 +87,8 @@ fn described(
     deliver(args, out, captured, &described, None)
 }
 
-/// Reads a text; `-` is standard input. Bytes that are no UTF-8 are replaced, because logs hold what
-/// drivers print.
+/// Reads a text; `-` is standard input. Bytes that are no UTF-8 are replaced, because logs hold
+/// what drivers print.
 fn read(path: &Path) -> Result<String, Failure> {
     let wrong = |e: std::io::Error| {
         let what = format!("{}: {e}", shown(path));

@@ -1,6 +1,6 @@
 //! Computes the rows of reports (docs/reference/counters-and-traces.md#rows-from-traces) from a
-//! trace's text: from ours, or from a kernel's, back to 2.6.36. Texts of tracefs, `trace-cmd report`,
-//! `perf script` and systrace are understood; all have a line for each event.
+//! trace's text: from ours, or from a kernel's, back to 2.6.36. Texts of tracefs, `trace-cmd
+//! report`, `perf script` and systrace are understood; all have a line for each event.
 //!
 //! A task is a kswapd if its name says so. If the trace marker says when the workload begins and
 //! has ended, only the time between counts, with spans under way at the beginning counted from
@@ -63,9 +63,10 @@ impl<'a> Line<'a> {
     /// Parses a line in one of these forms, with or without flags:
     ///
     /// - `comm-pid [cpu] flags time: name: fields` of tracefs and `trace-cmd report`;
-    /// - `comm-pid (tgid) [cpu] flags time: name: fields` of tracefs with `record-tgid`, and systrace;
-    /// - `comm pid [cpu] time: system:name: fields` of `perf script`, where the pid may be `pid/tid`
-    ///   and the CPU may be absent (0 then).
+    /// - `comm-pid (tgid) [cpu] flags time: name: fields` of tracefs with `record-tgid`, and
+    ///   systrace;
+    /// - `comm pid [cpu] time: system:name: fields` of `perf script`, where the pid may be
+    ///   `pid/tid` and the CPU may be absent (0 then).
     ///
     /// `None`: the line has another form.
     pub fn of(line: &'a str) -> Option<Self> {
@@ -120,8 +121,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Splits the text of a task into its name and its number: `comm-pid`, `comm-pid (tgid)`, `comm pid`
-/// or `comm pid/tid`. `None`: the text has another form.
+/// Splits the text of a task into its name and its number: `comm-pid`, `comm-pid (tgid)`, `comm
+/// pid` or `comm pid/tid`. `None`: the text has another form.
 fn task(text: &str) -> Option<(&str, u32)> {
     let text = text.trim();
     // Only digits, blanks and dashes (`(-----)`, not known) stand in the brackets of a tgid.
