@@ -19,7 +19,6 @@ pub(super) const WORDS: &[Word] = &[
         &[
             "memory.peak",
             "memory.usage_in_bytes",
-            "working set",
             "container_memory_working_set_bytes",
         ],
         "The memory that is charged to a control group now, page cache included, and in memory.peak the most so far. What Kubernetes calls the \
@@ -35,15 +34,7 @@ pub(super) const WORDS: &[Word] = &[
     ),
     word(
         "file_mapped",
-        &[
-            "swapcached",
-            "sock",
-            "vmalloc",
-            "percpu",
-            "sec_pagetables",
-            "kernel_stack",
-            "zswapped",
-        ],
+        &["sock", "vmalloc", "percpu", "sec_pagetables", "zswapped"],
         "Smaller parts of memory.stat: page cache in mappings, anonymous pages that are in swap and in memory, buffers of sockets, vmalloc and \
          per-CPU memory, page tables of devices and virtual machines, stacks of the kernel, memory behind zswap.",
         &["memory.stat"],
@@ -107,26 +98,14 @@ pub(super) const WORDS: &[Word] = &[
     ),
     word(
         "memory.pressure",
-        &[
-            "io.pressure",
-            "cpu.pressure",
-            "memory pressure",
-            "MemoryPressure",
-        ],
+        &["io.pressure", "cpu.pressure"],
         "The stall figures (PSI) of a control group, or of the machine in /proc/pressure: the share of time in which some or all of its tasks \
          waited for memory, I/O or CPUs. Kubernetes' MemoryPressure is none of these: it compares the node's working set with a threshold.",
         &["pressure", "memory.stat"],
     ),
     word(
         "OOMKilled",
-        &[
-            "exit code 137",
-            "evicted",
-            "kubelet",
-            "resources.limits",
-            "MemoryMax",
-            "MemoryHigh",
-        ],
+        &["exit code 137", "evicted", "kubelet", "resources.limits"],
         "Kubernetes' word for a container whose process the kernel killed (signal 9, exit code 137): mostly at the container's limit \
          (resources.limits.memory, systemd's MemoryMax: memory.max), seldom because the machine ran out. An evicted pod was ended by the kubelet \
          before that. `lowmark machine --from-dmesg FILE` says which it was.",
@@ -141,7 +120,7 @@ pub(super) const WORDS: &[Word] = &[
     ),
     word(
         "io.max",
-        &["io.stat", "io.weight", "io.latency", "cgroup.procs"],
+        &["io.stat", "cgroup.procs"],
         "Files of a control group for its I/O: limits of its requests, counts, its weight; cgroup.procs lists its processes. In an experiment \
          `io_weight` of [groups] is the weight; limits of I/O are a disk's (`kind = \"volume\"`).",
         &["cgroup"],
@@ -153,9 +132,6 @@ pub(super) const WORDS: &[Word] = &[
             "pages reserved",
             "HighMem/MovableOnly",
             "hugepages_total",
-            "free_cma",
-            "free_pcp",
-            "bounce",
             "shmem",
         ],
         "Sums at the end of Mem-Info: page cache (with shmem: tmpfs and shared memory, which only swap can take), all pages of memory, those that \
