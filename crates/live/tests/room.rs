@@ -46,7 +46,7 @@ fn within<T: Send + 'static>(limit: Duration, f: impl FnOnce() -> T + Send + 'st
 }
 
 fn folder() -> &'static Path {
-    leak(tempfile::tempdir().expect("a folder")).path()
+    leak(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")).path()
 }
 
 /// Asynchronous writes to a device that hangs: the cache takes the buffers of as many as it has

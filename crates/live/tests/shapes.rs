@@ -46,11 +46,16 @@ fn within<T: Send + 'static>(limit: Duration, f: impl FnOnce() -> T + Send + 'st
     }
 }
 
+/// Makes a folder that stays, since a test that fails leaves threads in it.
 fn folder() -> &'static Path {
-    leak(tempfile::tempdir().expect("a folder")).path()
+    leak(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")).path()
 }
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// The time after which a call counts as stuck, on a computer that may be busy with other tests:
+/// the faults of these shapes took 10 seconds, or never ended.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Begins a truncation of a file whose page 0 the calling thread holds, and gives it time to wait
 /// for that page; then runs `then`, which must end within a second, and lets the truncation end.
@@ -71,7 +76,7 @@ fn while_a_truncation_waits(
         then(file);
         drop(page);
     });
-    within(2 * SECOND, move || {
+    within(PATIENCE, move || {
         hold.recv().expect("the holder lives");
         let cut = std::thread::spawn(move || file.truncate(len));
         cutting.send(()).expect("the holder waits");
@@ -153,17 +158,17 @@ fn open_behind_hung() {
     hang.store(true, SeqCst);
     for i in 0..12 {
         let opened = move || cache.open(dir.join(format!("new{i}"))).map(drop);
-        within(SECOND, opened).expect("a file");
+        within(PATIENCE, opened).expect("a file");
     }
-    within(SECOND, move || cache.open(dir.join("fast")).map(drop)).expect("a file that is open");
-    within(SECOND, move || fast.fsync()).expect("a sync");
+    within(PATIENCE, move || cache.open(dir.join("fast")).map(drop)).expect("a file that is open");
+    within(PATIENCE, move || fast.fsync()).expect("a sync");
     // Dirty files of the fast device are closed as well: they make room, too.
     for i in 0..12 {
         let opened = move || {
             let file = cache.open(dir.join(format!("more{i}")))?;
             file.write(0, b"dirty")
         };
-        within(SECOND, opened).expect("a file");
+        within(PATIENCE, opened).expect("a file");
     }
     hang.store(false, SeqCst);
     assert!(cache.shutdown().is_clean());
@@ -203,7 +208,7 @@ fn open_behind_slow() {
         Ok::<_, Error>(())
     };
     // The slow device alone would take 16 s for its 80 pages.
-    within(4 * SECOND, all).expect("40 files");
+    within(PATIENCE, all).expect("40 files");
 }
 
 /// Futures that must wait return in every size of cache.
@@ -284,10 +289,10 @@ fn hot_page() {
         .collect();
     std::thread::sleep(Duration::from_millis(20));
     for _ in 0..10 {
-        within(SECOND, move || drop(file.pin_mut(0).expect("a page")));
-        within(SECOND, move || file.write(5, b"x")).expect("a write");
+        within(PATIENCE, move || drop(file.pin_mut(0).expect("a page")));
+        within(PATIENCE, move || file.write(5, b"x")).expect("a write");
         let before = pins.load(SeqCst);
-        within(SECOND, move || while pins.load(SeqCst) < before + 3 {});
+        within(PATIENCE, move || while pins.load(SeqCst) < before + 3 {});
     }
     stop.store(true, SeqCst);
     readers
@@ -305,15 +310,17 @@ fn hot_page_pinned_twice() {
     let writer = std::thread::spawn(move || file.write(5, b"x"));
     std::thread::sleep(Duration::from_millis(50));
     for _ in 0..3 {
-        within(3 * SECOND, move || drop(file.pin(0).expect("a page")));
+        within(PATIENCE, move || drop(file.pin(0).expect("a page")));
     }
     assert!(!writer.is_finished());
     drop(first);
-    within(SECOND, move || writer.join().expect("a thread")).expect("a write");
+    within(PATIENCE, move || writer.join().expect("a thread")).expect("a write");
 }
 
-/// Three threads use a pool of 8 pages as fast as they can: there is no tenth of a second in which
-/// no call ends. Times in which the watching thread itself was late do not count.
+/// Three threads use a pool of 8 pages as fast as they can, on files in memory where there are such:
+/// some call ends in each half second. Times in which the watching thread itself was late do not
+/// count. Waits for counters that were summed up once a second took 0.7 to 1 s; without them, and
+/// without other load, the longest is below 50 ms.
 #[test]
 fn small_stall() {
     let cache = leak(
@@ -323,8 +330,12 @@ fn small_stall() {
         })
         .expect("a cache"),
     );
-    let dir = folder();
-    let files = leak([0, 1].map(|i| cache.open(dir.join(i.to_string())).expect("a file")));
+    let dir = match Path::new("/dev/shm") {
+        memory if memory.is_dir() => tempfile::tempdir_in(memory),
+        _ => tempfile::tempdir(),
+    };
+    let dir = dir.expect("a folder");
+    let files = leak([0, 1].map(|i| cache.open(dir.path().join(i.to_string())).expect("a file")));
     for file in files {
         file.truncate(512 * PAGE as u64).expect("a longer file");
     }
@@ -363,7 +374,7 @@ fn small_stall() {
     stop.store(true, SeqCst);
     users.into_iter().for_each(|u| u.join().expect("a user"));
     println!("{last} calls, longest time without: {longest:?}");
-    assert!(longest < Duration::from_millis(100), "{longest:?}");
+    assert!(longest < Duration::from_millis(500), "{longest:?}");
     assert!(cache.shutdown().is_clean());
 }
 
@@ -670,10 +681,10 @@ fn drop_with_pagemut() {
         std::thread::spawn(move || file.fsync()),
     ];
     std::thread::sleep(Duration::from_millis(100));
-    within(3 * SECOND, move || drop(cache));
+    within(PATIENCE, move || drop(cache));
     assert_eq!(LOST.load(SeqCst), 1);
     for waiter in waiters {
-        let ended = within(SECOND, move || waiter.join().expect("a thread"));
+        let ended = within(PATIENCE, move || waiter.join().expect("a thread"));
         assert!(
             matches!(ended, Err(Error::Closed | Error::Held)),
             "{ended:?}"
@@ -700,7 +711,7 @@ fn drop_before_pagemut() {
         page.fill(2);
     });
     hold.recv().expect("the holder lives");
-    let end = within(3 * SECOND, move || cache.shutdown());
+    let end = within(PATIENCE, move || cache.shutdown());
     assert!(end.is_clean(), "{end:?}");
     holder.join().expect("the holder");
     assert_eq!(std::fs::read(&path).expect("the file")[PAGE..], [2; PAGE]);
