@@ -415,6 +415,10 @@ impl<W: World> Mm<W> {
 
     /// Returns a counter of a group and the groups inside it.
     pub fn group_event(&self, group: u32, event: GroupEvent) -> u64 {
+        debug_assert!(
+            group != 0 && (group as usize) < self.groups.all.len(),
+            "no group {group}"
+        );
         self.groups.group(group).events[event as usize].get()
     }
 

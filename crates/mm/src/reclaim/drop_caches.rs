@@ -24,6 +24,10 @@ impl<W: World> Mm<W> {
     /// hardly any (fs/drop_caches.c `drop_caches_sysctl_handler`, `drop_pagecache_sb`; mm/vmscan.c
     /// `drop_slab`, whose rounds are forgiven more and more objects since 5.11).
     pub async fn drop_caches(&self, what: u8) {
+        debug_assert!(
+            (1..=PAGECACHE | SLAB).contains(&what),
+            "{what} names no caches"
+        );
         if what & PAGECACHE != 0 {
             for mapping in 0..self.mapping_count() {
                 let m = &self.mappings[mapping as usize];

@@ -45,6 +45,7 @@ impl<W: World> Mm<W> {
             return;
         }
         let group = self.current_group();
+        debug_assert!(self.has_groups(), "a task owes pages to no group");
         let (hz, mut most, mut retries) = (self.config.hz, u64::from(pages), RETRIES);
         loop {
             if task.flags() & PF_DYING != 0 {

@@ -395,7 +395,7 @@ impl Sampler {
                     values: Vec::new(),
                 })
                 .chain(groups.iter().map(|(name, _)| Column {
-                    name: name.clone().into(),
+                    name: name.clone(),
                     scope: GLOBAL.to_owned(),
                     unit: "pages",
                     values: Vec::new(),
