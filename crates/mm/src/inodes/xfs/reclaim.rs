@@ -369,7 +369,8 @@ impl<W: World> Mm<W> {
     /// Counts and reports a wait on `object` that began at `begun` (ns) and has ended, if it took
     /// more than a microsecond.
     fn inode_waited(&self, what: WaitedKind, object: u32, begun: u64) {
-        let delayed = self.world.now() - begun;
+        // A task that goes on another CPU may find that clock behind, by no more than a turn.
+        let delayed = self.world.now().saturating_sub(begun);
         if delayed < 1000 {
             return; // only the walk's own time
         }
