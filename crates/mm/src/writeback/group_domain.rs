@@ -7,7 +7,6 @@
 //! statistics, up to two seconds ago: a group can be full of dirty pages before its tasks are held
 //! back at all.
 
-use super::bandwidth::INTERVAL;
 use super::dirty::Limits;
 use super::pace::Position;
 use crate::Mm;
@@ -153,23 +152,6 @@ impl<W: World> Mm<W> {
     pub(super) fn owned_dirty(&self, bdi: u32, group: u32) -> u64 {
         let of = |stat: BdiStat| self.groups.dirty_of(group, bdi, stat as usize).get();
         of(BdiStat::Reclaimable) + of(BdiStat::Writeback)
-    }
-
-    /// Updates the limit that dirtiers of a group are held to, as `update_dirty_limit` does for the
-    /// machine.
-    pub(super) fn update_group_dirty_limit(&self, domain: &Domain) {
-        let group = self.groups.group(domain.group);
-        let (now, limit) = (self.world.jiffies(), group.dirty_limit.get());
-        if now.saturating_sub(group.dirty_limit_time.get()) < INTERVAL {
-            return;
-        }
-        group.dirty_limit_time.set(now);
-        let floor = domain.limits.dirty.max(domain.dirty);
-        if limit < domain.limits.dirty {
-            group.dirty_limit.set(domain.limits.dirty);
-        } else if limit > floor {
-            group.dirty_limit.set(limit - (limit - floor) / 32);
-        }
     }
 
     /// Returns true if a group that has dirty files on a device has more dirty pages than its

@@ -7,6 +7,7 @@
 //! writes. All rates are pages a second; times inside are ticks, as in the kernel, whose arithmetic
 //! this is (Linux 3.16 mm/page-writeback.c).
 
+use super::group_domain::Domain;
 use super::pace::RATIO_BITS;
 use crate::Mm;
 use crate::policy::DirtyExceeded;
@@ -23,6 +24,7 @@ const POLL_EXCEEDED: u32 = 8;
 /// The number of longest pauses after which a dirtier may go on, in a world that cuts pauses
 /// ([`crate::world::Storage::longest_pause`]).
 const MOST_PAUSES: u64 = 2;
+
 impl<W: World> Mm<W> {
     /// Counts a page that the calling task dirtied: for its device, the task, and this CPU, whose
     /// count is `on_cpu`. Returns true if the task must look at the dirty limits now.
@@ -68,19 +70,44 @@ impl<W: World> Mm<W> {
         poll.saturating_sub(pace.dirtied.get()).saturating_sub(1)
     }
 
-    /// Updates the limit that dirtiers are held to, every 200 ms: it rises to the dirty limit
-    /// `thresh` in one step, and falls towards it, or towards the `dirty` pages if they are more,
-    /// by a 32nd of the distance (`update_dirty_limit`).
-    fn update_dirty_limit(&self, thresh: u64, dirty: u64) {
-        let shared = &self.writeback;
-        let (now, limit) = (self.world.jiffies(), shared.limit.get());
-        if now.saturating_sub(shared.limit_time.get()) >= INTERVAL {
-            shared.limit_time.set(now);
+    /// Updates, if that is due, the limits and the base rates of a device's dirtiers: by the
+    /// machine's limits and its `dirty` pages at position `p`, and then by those of the calling
+    /// task's group (`__wb_update_bandwidth`).
+    fn update_rates(
+        &self,
+        bdi: u32,
+        (limits, dirty): (Limits, u64),
+        p: &Position,
+        of_group: Option<&(Domain, Position)>,
+    ) {
+        let Some(ticks) = self.rates_due(bdi) else {
+            return;
+        };
+        let held = (&self.writeback.limit, &self.writeback.limit_time);
+        self.update_dirty_limit(held, limits.dirty, dirty);
+        self.update_ratelimit(bdi, p, ticks);
+        if let Some((domain, p)) = of_group {
+            let group = self.groups.group(domain.group);
+            let held = (&group.dirty_limit, &group.dirty_limit_time);
+            self.update_dirty_limit(held, domain.limits.dirty, domain.dirty);
+            self.update_ratelimit(bdi, p, ticks);
+        }
+        self.update_bandwidth(bdi);
+    }
+
+    /// Updates a limit that dirtiers are held to, the machine's or a group's, every 200 ms: it
+    /// rises to the dirty limit `thresh` in one step, and falls towards it, or towards the `dirty`
+    /// pages if they are more, by a 32nd of the distance (`update_dirty_limit`). `changed` is when
+    /// that was done last, in nanoseconds.
+    fn update_dirty_limit(&self, (held, changed): (&W::U64, &W::U64), thresh: u64, dirty: u64) {
+        let (now, limit) = (self.world.jiffies(), held.get());
+        if now.saturating_sub(changed.get()) >= INTERVAL {
+            changed.set(now);
             let floor = thresh.max(dirty);
             if limit < thresh {
-                shared.limit.set(thresh);
+                held.set(thresh);
             } else if limit > floor {
-                shared.limit.set(limit - (limit - floor) / 32);
+                held.set(limit - (limit - floor) / 32);
             }
         }
     }
@@ -255,15 +282,7 @@ impl<W: World> Mm<W> {
         if seen.exceeded || each_look {
             device.dirty_exceeded.set(u32::from(seen.exceeded));
         }
-        if let Some(ticks) = self.rates_due(bdi) {
-            self.update_dirty_limit(limits.dirty, dirty);
-            self.update_ratelimit(bdi, &p, ticks);
-            if let Some((d, p)) = &of_group {
-                self.update_group_dirty_limit(d);
-                self.update_ratelimit(bdi, p, ticks);
-            }
-            self.update_bandwidth(bdi);
-        }
+        self.update_rates(bdi, (limits, dirty), &p, of_group.as_ref());
         let p = stricter(p, of_group.map(|(_, p)| p));
         let base = device.rate.base.get();
         let rate = (base * p.ratio()) >> RATIO_BITS;
