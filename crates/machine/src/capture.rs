@@ -228,46 +228,68 @@ pub fn of_zoneinfo(text: &str) -> Result<(Captured, Vec<String>), parse::ParseEr
             .map(|n| n.min(parse::MOST_PAGES));
         pages.fold(0, u64::saturating_add).min(parse::MOST_PAGES)
     };
-    let free: u64 = zones.iter().map(|z| z.free).sum();
-    let managed: u64 = zones.iter().map(|z| z.managed).sum();
-    let memory = [
-        ("MemTotal", managed),
-        ("MemFree", free),
-        ("AnonPages", sum("nr_active_anon") + sum("nr_inactive_anon")),
-        ("Active(file)", sum("nr_active_file")),
-        ("Inactive(file)", sum("nr_inactive_file")),
-    ];
+    let used = Used {
+        anon: sum("nr_active_anon") + sum("nr_inactive_anon"),
+        active_file: sum("nr_active_file"),
+        inactive_file: sum("nr_inactive_file"),
+    };
     let cpus = text.lines().filter_map(|l| l.trim().strip_prefix("cpu: "));
     let most = cpus.filter_map(|n| n.trim().parse::<u32>().ok()).max();
-    let settings = Settings::of_marks(&zones);
     let notes = vec![
         "/proc/zoneinfo says nothing of dirty limits, swappiness, swap and disks: the kernel's defaults are \
          assumed"
             .to_owned(),
         "/proc/zoneinfo does not name the kernel's release".to_owned(),
     ];
-    let captured = Captured {
-        release: UNKNOWN_RELEASE.to_owned(),
-        cpus: (0..=most.unwrap_or(0).min(8191)).collect(),
-        node_cpus: BTreeMap::new(),
-        vmstat: [("nr_free_pages".to_owned(), free)].into(),
-        meminfo: memory
-            .map(|(name, pages)| (name.to_owned(), pages * 4))
-            .into(),
-        settings,
-        huge_pages: false,
-        lru_gen: None,
-        hz: None,
-        swaps: Vec::new(),
-        disks: Vec::new(),
-        root_device: None,
-        zones,
-    };
+    let captured = Captured::of_zones(zones, most.unwrap_or(0), &used);
     Ok((captured, notes))
 }
 
+/// The use of a machine's memory, in pages.
+pub(crate) struct Used {
+    pub anon: u64,
+    pub active_file: u64,
+    pub inactive_file: u64,
+}
+
+impl Captured {
+    /// Makes a machine of its zones, the highest number of a CPU that is known, and the use of its
+    /// memory: release, ticks, disks and swap are unknown, and settings are the kernel's defaults
+    /// but for what the zones show.
+    pub(crate) fn of_zones(zones: Vec<Zone>, last_cpu: u32, used: &Used) -> Self {
+        let free: u64 = zones.iter().map(|z| z.free).sum();
+        let meminfo = [
+            ("MemTotal", zones.iter().map(|z| z.managed).sum()),
+            ("MemFree", free),
+            ("AnonPages", used.anon),
+            ("Active(file)", used.active_file),
+            ("Inactive(file)", used.inactive_file),
+        ];
+        Self {
+            release: UNKNOWN_RELEASE.to_owned(),
+            cpus: (0..=last_cpu.min(MOST_CPU)).collect(),
+            node_cpus: BTreeMap::new(),
+            vmstat: [("nr_free_pages".to_owned(), free)].into(),
+            meminfo: meminfo
+                .map(|(name, pages)| (name.to_owned(), pages * 4))
+                .into(),
+            settings: Settings::of_marks(&zones),
+            huge_pages: false,
+            lru_gen: None,
+            hz: None,
+            swaps: Vec::new(),
+            disks: Vec::new(),
+            root_device: None,
+            zones,
+        }
+    }
+}
+
+/// The highest number of a CPU that Linux has (`NR_CPUS`, 8192).
+const MOST_CPU: u32 = 8191;
+
 /// The release that stands for an unknown one: that of the newest preset.
-pub const UNKNOWN_RELEASE: &str = "6.12 (the text does not say which)";
+const UNKNOWN_RELEASE: &str = "6.12 (the text does not say which)";
 
 impl Settings {
     /// Returns the kernel's defaults, with what a machine's zones show of its settings:
