@@ -87,12 +87,7 @@ async fn transfer<H: Host>(host: &H, from: Fd, to: Fd, buffer: &mut H::Buf) -> H
 }
 
 /// Copies the file `path` to `to`, which is open, and closes the file.
-pub(super) async fn copy_to<H: Host>(
-    host: &H,
-    path: &str,
-    to: Fd,
-    buffer: &mut H::Buf,
-) -> HostResult<u64> {
+async fn copy_to<H: Host>(host: &H, path: &str, to: Fd, buffer: &mut H::Buf) -> HostResult<u64> {
     let from = open_to_read(host, path).await?;
     let copied = transfer(host, from, to, buffer).await;
     let closed = host.close(from).await;
@@ -100,8 +95,38 @@ pub(super) async fn copy_to<H: Host>(
     closed.map(|()| copied)
 }
 
+/// Copies the file `from` to the path `to`, which is made anew or cut to zero length, and returns
+/// its bytes.
+pub(super) async fn copy_file<H: Host>(
+    host: &H,
+    from: &str,
+    to: &str,
+    buffer: &mut H::Buf,
+) -> HostResult<u64> {
+    let flags = OpenFlags {
+        write: true,
+        create: true,
+        truncate: true,
+        ..OpenFlags::default()
+    };
+    let to = host.open(to, flags).await?;
+    let copied = copy_to(host, from, to, buffer).await;
+    let closed = host.close(to).await;
+    let copied = copied?;
+    closed.map(|()| copied)
+}
+
+/// Returns true if `path` is a directory; false if it is a file, or does not exist.
+pub(super) async fn is_directory<H: Host>(host: &H, path: &str) -> HostResult<bool> {
+    match host.stat(path).await {
+        Ok(stat) => Ok(stat.directory),
+        Err(HostError::NotFound(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Reports the bytes of a program that took so many nanoseconds.
-fn report(bytes: u64, ns: u64, [amount, rate]: [&str; 2]) -> Report {
+pub(super) fn report(bytes: u64, ns: u64, [amount, rate]: [&str; 2]) -> Report {
     Report::of_amount(bytes as f64, ns, [(amount, "bytes"), (rate, "bytes/s")])
 }
 
@@ -167,17 +192,7 @@ impl Cp {
         if host.stat(source).await?.directory {
             return Err(HostError::IsDirectory(source.to_owned()));
         }
-        let flags = OpenFlags {
-            write: true,
-            create: true,
-            truncate: true,
-            ..OpenFlags::default()
-        };
-        let to = host.open(&self.copy_of(source, into), flags).await?;
-        let copied = copy_to(host, source, to, buffer).await;
-        let closed = host.close(to).await;
-        let copied = copied?;
-        closed.map(|()| copied)
+        copy_file(host, source, &self.copy_of(source, into), buffer).await
     }
 }
 
@@ -191,11 +206,7 @@ impl Task for Cp {
             let (bytes, _) = copy_trees(host, &self.sources, &self.to, false).await?;
             return Ok(report(bytes, host.now() - begun, ["cp_bytes", "cp_rate"]));
         }
-        let into = match host.stat(&self.to).await {
-            Ok(stat) => stat.directory,
-            Err(HostError::NotFound(_)) => false,
-            Err(error) => return Err(error),
-        };
+        let into = is_directory(host, &self.to).await?;
         if self.sources.len() > 1 && !into {
             return Err(HostError::NotFound(self.to.clone()));
         }

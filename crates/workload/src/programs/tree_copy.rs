@@ -8,7 +8,7 @@
 //! Into /dev/null GNU tar reads no contents; `-` is a pipe to a program that drops everything. An
 //! archive is not unpacked, because contents are not kept.
 
-use super::copy::{BUFFER, copy_to, open_to_read};
+use super::copy::{self, BUFFER, copy_file, is_directory, open_to_read};
 use crate::error::CommandError;
 use crate::host::{Fd, Host, HostError, HostResult, OpenFlags, Task, joined};
 use crate::options::paths;
@@ -106,18 +106,10 @@ impl<H: Host> Visitor<H> for Copier<'_, H> {
 
     /// Copies a file.
     async fn file(&mut self, path: &str, below: &str, _: u64) -> HostResult<()> {
-        let flags = OpenFlags {
-            write: true,
-            create: true,
-            truncate: true,
-            ..OpenFlags::default()
-        };
-        let to = self.host.open(&self.copy_of(below), flags).await?;
-        let copied = copy_to(self.host, path, to, &mut self.buffer).await;
-        let closed = self.host.close(to).await;
-        self.bytes += copied?;
+        let to = self.copy_of(below);
+        self.bytes += copy_file(self.host, path, &to, &mut self.buffer).await?;
         self.files += 1;
-        closed
+        Ok(())
     }
 }
 
@@ -128,11 +120,7 @@ pub(super) async fn copy_trees<H: Host>(
     to: &str,
     contents_of_slash: bool,
 ) -> HostResult<(u64, u64)> {
-    let there = match host.stat(to).await {
-        Ok(stat) => stat.directory,
-        Err(HostError::NotFound(_)) => false,
-        Err(error) => return Err(error),
-    };
+    let there = is_directory(host, to).await?;
     let to = to.trim_end_matches('/');
     let (mut bytes, mut files) = (0, 0);
     for source in sources {
@@ -168,8 +156,7 @@ pub(super) async fn copy_trees<H: Host>(
 /// Reports the bytes and files of a program that took so many nanoseconds.
 fn report((bytes, files): (u64, u64), ns: u64, names: [&str; 3]) -> Report {
     let [amount, rate, number] = names;
-    let figures = [(amount, "bytes"), (rate, "bytes/s")];
-    let mut report = Report::of_amount(bytes as f64, ns, figures);
+    let mut report = copy::report(bytes, ns, [amount, rate]);
     report
         .metrics
         .push((number.to_owned(), "files", files as f64));

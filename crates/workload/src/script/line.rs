@@ -16,9 +16,9 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
     let mut steps = Vec::new();
     // A background program that does not end by itself.
     let mut endless = None;
-    let lists = shell::parse(line)?;
-    for list in &lists {
-        let step = step(list)?;
+    let mut notes: Vec<String> = Vec::new();
+    for list in &shell::parse(line)? {
+        let step = step(list, &mut notes)?;
         let here = endless_in(list, &step);
         let waits_for = match &step {
             Step::Foreground(_) => here.as_ref(),
@@ -51,7 +51,7 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
     }
     let mut script = Script {
         steps,
-        notes: notes(&lists),
+        notes,
         line: line.to_owned(),
         ..Script::default()
     };
@@ -88,20 +88,14 @@ const PREFIXES: &[(&str, &[&str], Option<&str>)] = &[
 const NO_PRIORITIES: &str = "priorities of the CPU and of I/O (nice, ionice, chrt) are not \
                              modelled: the programs ran with those of others";
 
-/// A command without the programs before it that only run it.
-struct Plain {
-    words: Vec<Word>,
-    /// Sentences for the results on the programs that were taken off.
-    said: Vec<&'static str>,
-}
-
 /// Returns a command without `sudo`, `nice` and the like before it, and a write to
-/// /proc/sys/vm/drop_caches, by `echo` or sysctl(8), as the program `drop_caches`.
+/// /proc/sys/vm/drop_caches, by `echo` or sysctl(8), as the program `drop_caches`. Adds what the
+/// results have to say of the programs that were taken off to `notes`, each sentence once.
 ///
 /// # Errors
 /// Nothing is left to run, or another program's output goes to /proc/sys/vm/drop_caches.
-fn plain(command: &SimpleCommand) -> Result<Plain, CommandError> {
-    let (mut words, mut said) = (&command.words[..], Vec::new());
+fn plain(command: &SimpleCommand, notes: &mut Vec<String>) -> Result<Vec<Word>, CommandError> {
+    let mut words = &command.words[..];
     while let Some((_, valued, says)) = PREFIXES.iter().find(|p| p.0 == words[0].text) {
         let mut rest = &words[1..];
         while let Some(option) = rest.first().filter(|w| w.text.starts_with('-')) {
@@ -119,7 +113,9 @@ fn plain(command: &SimpleCommand) -> Result<Plain, CommandError> {
                 format!("{} PROGRAM …", words[0].text),
             ));
         }
-        said.extend(*says);
+        if let Some(says) = says.filter(|says| !notes.iter().any(|note| note == says)) {
+            notes.push(says.to_owned());
+        }
         words = rest;
     }
     let mut words = words.to_vec();
@@ -146,20 +142,7 @@ fn plain(command: &SimpleCommand) -> Result<Plain, CommandError> {
             words = vec![name, value];
         }
     }
-    Ok(Plain { words, said })
-}
-
-/// Returns what is to be said in the results of programs that only run others, each sentence once.
-fn notes(lists: &[AndList]) -> Vec<String> {
-    let commands = lists.iter().flat_map(|list| &list.commands);
-    let said = commands.filter_map(|c| Some(plain(c).ok()?.said));
-    let mut notes: Vec<String> = Vec::new();
-    for note in said.flatten() {
-        if !notes.iter().any(|known| known == note) {
-            notes.push(note.to_owned());
-        }
-    }
-    notes
+    Ok(words)
 }
 
 /// Returns the word that names an endless program in `list`, one that ends only with the script;
@@ -173,8 +156,8 @@ fn endless_in(list: &AndList, step: &Step) -> Option<Word> {
 }
 
 /// Parses one list of commands into a step: `wait` alone, or a process of all the list's commands,
-/// in the background after `&`.
-fn step(list: &AndList) -> Result<Step, CommandError> {
+/// in the background after `&`. `notes` gets what the results have to say of it.
+fn step(list: &AndList, notes: &mut Vec<String>) -> Result<Step, CommandError> {
     if let Some(wait) = list.commands.iter().find(|c| c.words[0].text == "wait") {
         if list.commands.len() > 1 || list.background || wait.words.len() > 1 {
             return Err(CommandError::new(
@@ -189,7 +172,7 @@ fn step(list: &AndList) -> Result<Step, CommandError> {
         .commands
         .iter()
         .map(|c| {
-            let Plain { words, .. } = plain(c)?;
+            let words = plain(c, notes)?;
             Command::parse(&words[0], &words[1..])
         })
         .collect::<Result<Vec<_>, _>>()?;
