@@ -403,7 +403,7 @@ fn of_no_kernel(sysctl: &Node, path: &str) -> Option<Refused> {
 
 /// Returns the values of a key of an experiment: the elements of a list, one value as it is, or
 /// none if the key is absent.
-fn values<'a>(root: &'a Node, path: &[&str]) -> &'a [Node] {
+pub(super) fn values<'a>(root: &'a Node, path: &[&str]) -> &'a [Node] {
     match root.at(path) {
         Some(Node {
             value: Value::List(list),

@@ -2,6 +2,7 @@
 //! of them or the policy of another such table.
 
 use super::expand::{Variant, expand};
+use super::guest::values;
 use super::kernels;
 use super::machine::{self, Files, with_base};
 use super::node::{Node, Value};
@@ -176,15 +177,8 @@ pub fn names_kernel(root: &Node) -> bool {
         }
         false
     };
-    let texts = match root.at(&["policy"]) {
-        Some(Node {
-            value: Value::List(list),
-            ..
-        }) => &list[..],
-        Some(one) => std::slice::from_ref(one),
-        None => &[],
-    };
-    texts.iter().filter_map(Node::text).any(is_kernel)
+    let named = values(root, &["policy"]).iter();
+    named.filter_map(Node::text).any(is_kernel)
 }
 
 /// Longest chain of bases: each policy is laid over all below it.
