@@ -3,51 +3,18 @@
 mod executor;
 #[path = "shapes/slow.rs"]
 mod slow;
+#[path = "shapes/stuck.rs"]
+mod stuck;
 
-use lowmark_cache::{Cache, Config, Error, Held};
+use lowmark_cache::{Cache, Error};
 use slow::Slow;
-use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::time::Duration;
+use stuck::{folder, leak, small, within};
 
 const PAGE: usize = 4096;
 const SECOND: Duration = Duration::from_secs(1);
-
-/// A cache of `memory` bytes with as few CPU slots as it may have.
-fn small(memory: u64) -> Config {
-    Config {
-        memory,
-        cpus: 2,
-        held: Held::Ordinary,
-        ..Config::default()
-    }
-}
-
-/// Keeps a value for the rest of the process, so that threads which are left behind may use it.
-fn leak<T>(value: T) -> &'static T {
-    Box::leak(Box::new(value))
-}
-
-/// Runs `f` on a thread of its own and returns its result; panics if that takes longer than
-/// `limit`.
-fn within<T: Send + 'static>(limit: Duration, f: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tell, told) = mpsc::channel();
-    let thread = std::thread::spawn(move || tell.send(f()));
-    match told.recv_timeout(limit) {
-        Ok(value) => value,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("not over after {limit:?}"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => match thread.join() {
-            Err(panic) => std::panic::resume_unwind(panic),
-            Ok(_) => unreachable!("the thread sent its result"),
-        },
-    }
-}
-
-fn folder() -> &'static Path {
-    leak(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")).path()
-}
 
 /// Asynchronous writes to a device that hangs: the cache takes the buffers of as many as it has
 /// room for, which is taken out of its pages, and the others wait in order.

@@ -6,50 +6,18 @@
 mod executor;
 #[path = "shapes/slow.rs"]
 mod slow;
+#[path = "shapes/stuck.rs"]
+mod stuck;
 
-use lowmark_cache::{Cache, Config, Errno, Error, Eviction, Held, OnLoss, OpenOptions, Policy};
+use lowmark_cache::{Cache, Config, Errno, Error, Eviction, OnLoss, OpenOptions, Policy};
 use slow::Slow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+use stuck::{folder, leak, small, within};
 
 const PAGE: usize = 4096;
-
-/// A cache of `memory` bytes with as few CPU slots as it may have.
-fn small(memory: u64) -> Config {
-    Config {
-        memory,
-        cpus: 2,
-        held: Held::Ordinary,
-        ..Config::default()
-    }
-}
-
-/// Keeps a value for the rest of the process, so that threads which are left behind may use it.
-fn leak<T>(value: T) -> &'static T {
-    Box::leak(Box::new(value))
-}
-
-/// Runs `f` on a thread of its own and returns its result; panics if that takes longer than
-/// `limit`.
-fn within<T: Send + 'static>(limit: Duration, f: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tell, told) = mpsc::channel();
-    let thread = std::thread::spawn(move || tell.send(f()));
-    match told.recv_timeout(limit) {
-        Ok(value) => value,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("not over after {limit:?}"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => match thread.join() {
-            Err(panic) => std::panic::resume_unwind(panic),
-            Ok(_) => unreachable!("the thread sent its result"),
-        },
-    }
-}
-
-/// Makes a folder that stays, since a test that fails leaves threads in it.
-fn folder() -> &'static Path {
-    leak(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")).path()
-}
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -317,10 +285,10 @@ fn hot_page_pinned_twice() {
     within(PATIENCE, move || writer.join().expect("a thread")).expect("a write");
 }
 
-/// Three threads use a pool of 8 pages as fast as they can, on files in memory where there are such:
-/// some call ends in each half second. Times in which the watching thread itself was late do not
-/// count. Waits for counters that were summed up once a second took 0.7 to 1 s; without them, and
-/// without other load, the longest is below 50 ms.
+/// Three threads use a pool of 8 pages as fast as they can, on files in memory where there are
+/// such: some call ends in each half second. Times in which the watching thread itself was late do
+/// not count. Waits for counters that were summed up once a second took 0.7 to 1 s; without them,
+/// and without other load, the longest is below 50 ms.
 #[test]
 fn small_stall() {
     let cache = leak(
