@@ -21,7 +21,7 @@ pub(super) const WORDS: &[Word] = &[
             "memory.usage_in_bytes",
             "container_memory_working_set_bytes",
         ],
-        "The memory that is charged to a control group now, page cache included, and in memory.peak the most so far. What Kubernetes calls the \
+        "The memory that is charged to a control group now, page cache included, and in memory.peak the most so far. Kubernetes' \
          working set is memory.current less inactive_file, the page cache that is reclaimed first.",
         &["memory.stat", "cgroup"],
     ),
